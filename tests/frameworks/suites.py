@@ -41,7 +41,7 @@ class Distribution:
         if not archive.exists():
             DISTRIBUTIONS.mkdir(parents=True, exist_ok=True)
             wanted = f"{self.name}=={self.version}"
-            options = ["--no-deps", "--no-binary", ":all:", "--dest", str(DISTRIBUTIONS)]
+            options = ["--no-deps", "--no-binary", self.name, "--dest", str(DISTRIBUTIONS)]
             command = [sys.executable, "-m", "pip", "download", "--quiet", *options, wanted]
             subprocess.run(command, check=True, timeout=300)
         found = hashlib.sha256(archive.read_bytes()).hexdigest()
@@ -77,7 +77,7 @@ def run_suite(
         env={**inherited, **env, "PYTHONPATH": str(PLUGINS)},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
         check=False,
     )
     output = done.stdout[-5000:] + done.stderr[-2000:]

@@ -18,6 +18,7 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from child_processes import child_env
 from counted_bytes import counted_bytes
@@ -33,9 +34,11 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
+from amux import create_client
 from amux.integrations._common import new_meta
 from amux.integrations.adk import NAMESPACE, AmuxSessionService
 from amux.integrations.adk_state import EMPTY, as_register
+from amux.rollout.records import NewRecord, PayloadText
 from amux.store.session_store import SessionStore
 
 OURS = ("files", "memory", "postgres")
@@ -616,26 +619,78 @@ def test_the_command_line_builds_the_service_from_a_uri(store_address: str, tmp_
     service.store.close()
 
 
-def test_the_latest_events_of_a_long_session_are_read_from_its_end(store_folder: Path) -> None:
-    with SessionStore(store_folder, fsync="never") as opened:
-        service = AmuxSessionService(opened)
-        case = Case("ours", service)
-        session = asyncio.run(case.create("s", n=1))
+EVENTS = 50_000
 
-        async def fill() -> None:
-            for number in range(3_000):
+
+def fill_long_session(address: Path | str) -> None:
+    """Store events as the service stores them, most of them without a call for each.
+
+    The service ends a group of 64 records with a register of the whole state, if it is its turn.
+    """
+    with SessionStore(address, fsync="never") as opened:
+        service = AmuxSessionService(opened)
+        asyncio.run(Case("ours", service).create("s", n=1))
+        thread_id = opened.log.find(NAMESPACE, ("app", "ada", "s"))
+        assert thread_id is not None
+        head, last = 2, EVENTS - 100
+        text = said("NUMBER " + "x" * 500).model_dump_json(exclude_none=True, by_alias=True)
+        for start in range(0, last, 63):
+            numbers = range(start, min(start + 63, last))
+            head += len(numbers) + 1
+            state = EMPTY._replace(head=head - 1, revision=head - 1, text='{"n":1}')
+            events = [PayloadText(text.replace("NUMBER", str(number))) for number in numbers]
+            records = [NewRecord(payload=event) for event in events]
+            opened.log.append(thread_id, [*records, as_register(state)])
+
+        async def finish() -> None:
+            session = await Case("ours", service).get(num_recent_events=1)
+            for number in range(last, EVENTS):
                 await service.append_event(session, said(f"{number} " + "x" * 500))
 
-        asyncio.run(fill())
+        asyncio.run(finish())
+
+
+def rows_read(url: str, schema: str) -> int:
+    """Return how many records of all threads the server has looked at so far."""
+    query = (
+        "SELECT coalesce(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_user_tables "
+        "WHERE schemaname = %s AND relname = 'records'"
+    )
+    with psycopg.connect(url) as connection:
+        row = connection.execute(query, (schema,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def latest_events(address: Path | str) -> Session:
+    with SessionStore(address) as opened:
+        return asyncio.run(Case("ours", AmuxSessionService(opened)).get(num_recent_events=10))
+
+
+def is_the_end(found: Session) -> bool:
+    numbers = [text.split()[0] for text in texts(found)]
+    return numbers == [str(n) for n in range(EVENTS - 10, EVENTS)] and found.state == {"n": 1}
+
+
+def test_the_latest_events_of_a_long_session_are_read_from_its_end(store_folder: Path) -> None:
+    fill_long_session(store_folder)
     (rollout,) = store_folder.glob("sessions/**/*.jsonl")
-    size = rollout.stat().st_size
-    with SessionStore(store_folder) as opened:
-        case = Case("ours", AmuxSessionService(opened))
-        with counted_bytes() as read:
-            found = asyncio.run(case.get(num_recent_events=10))
-    assert [text.split()[0] for text in texts(found)] == [str(n) for n in range(2_990, 3_000)]
-    assert found.state == {"n": 1}
-    assert read() < 400_000 < size / 5
+    latest_events(store_folder)  # the index knows the thread now
+    with counted_bytes() as read:
+        found = latest_events(store_folder)
+    assert is_the_end(found)
+    assert read() < 400_000 < rollout.stat().st_size / 50
+
+
+def test_the_server_looks_at_the_end_of_a_long_session_only(
+    store_url: str, postgres_url: str
+) -> None:
+    fill_long_session(store_url)
+    schema = store_url.rpartition("schema=")[2]
+    before = rows_read(postgres_url, schema)
+    found = latest_events(store_url)  # its connections report when they end
+    assert is_the_end(found)
+    assert 0 < rows_read(postgres_url, schema) - before < EVENTS / 50
 
 
 def test_ten_thousand_sessions_are_listed_in_less_than_a_tenth_of_a_second(
@@ -847,3 +902,26 @@ def test_amux_lists_searches_and_costs_the_sessions(ours: AmuxSessionService) ->
     counts = (thread.input_tokens, thread.cache_read_tokens, thread.output_tokens)
     assert counts == (40, 60, 12)
     assert [hit.snippet.strip() for hit in ours.store.search("noon")] == ["It is >>>noon<<<."]
+
+
+@pytest.mark.parametrize("index", ["off", "on"])
+def test_amux_lists_the_session_and_not_the_states_of_its_user_and_app(
+    store_address: str, tmp_path: Path, index: str
+) -> None:
+    with SessionStore(store_address) as opened:
+        service = AmuxSessionService(opened)
+        delta = {"n": 1, "user:n": 2, "app:n": 3}
+
+        async def work() -> None:
+            session = await Case("ours", service).create("s", **{"user:name": "Ada"})
+            await service.append_event(session, said("What time is it?", delta=delta))
+
+        asyncio.run(work())
+        env = {"AMUX_STORE": store_address, "AMUX_INDEX": index}
+        client = create_client(home=tmp_path, env=env)
+        for _ in range(2):
+            (listed,) = client.sessions.list("amux")
+            assert listed.title == "What time is it?"
+        statuses = {file.status for root in client.doctor("amux") for file in root.files}
+        assert statuses <= {"session", "no-session", "bystander"}
+        assert len(opened.list(user_id="ada")) == 2  # the store itself shows all its threads

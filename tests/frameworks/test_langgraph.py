@@ -45,8 +45,18 @@ CAPABILITIES = {
     "put", "put_writes", "get_tuple", "list", "delete_thread", "delete_for_runs", "copy_thread",
     "prune",
 }  # fmt: skip
-TIMING_DEPENDENT = "test_imp_nested"
-"""The order of two streams in this test depends on threads; it may fail once with any saver."""
+TIMING_DEPENDENT = (
+    "test_imp_nested",
+    "test_stream_buffering_single_node",
+    "test_stream_subgraphs_during_execution",
+)
+"""Tests that may fail with any saver on a busy machine.
+
+The order of two streams in the first depends on threads; the others expect events at certain tenths
+of a second. They are run again on their own.
+"""
+
+TRIES = 5
 
 
 @pytest.fixture
@@ -68,16 +78,13 @@ def test_the_kit_detects_all_eight_capabilities_and_passes_all_tests(store: Sess
     assert sum(each.tests_passed for each in report.results.values()) == 81
 
 
-@pytest.mark.parametrize("address", ["files", "memory:"])
-def test_langgraphs_own_tests_pass_with_our_saver(address: str, tmp_path: Path) -> None:
-    assert _run_langgraph(address, "sqlite and not aes", tmp_path) == 654
-
-
-def test_langgraphs_tests_of_forks_and_interrupts_pass_in_postgres(
-    postgres_url: str, tmp_path: Path
+@pytest.mark.parametrize("backend", ["files", "memory", "postgres"])
+def test_langgraphs_own_tests_pass_with_our_saver(
+    backend: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    selection = "sqlite and not aes and (fork or time_travel or interrupt)"
-    assert _run_langgraph(postgres_url, selection, tmp_path) > 300
+    address = {"files": "files", "memory": "memory:"}.get(backend)
+    store = address or request.getfixturevalue("postgres_url")
+    assert _run_langgraph(store, "sqlite and not aes", tmp_path) == 654
 
 
 def _run_langgraph(address: str, selection: str, folder: Path) -> int:
@@ -94,10 +101,12 @@ def _run_langgraph(address: str, selection: str, folder: Path) -> int:
 
     first = run(selection)
     passed, failed = first.passed, first.failed
-    again = {name for name in failed if TIMING_DEPENDENT in name}
-    if again:
-        passed |= run(f"({selection}) and {TIMING_DEPENDENT}").passed & again
-        failed -= passed
+    for _ in range(TRIES):
+        again = {name for name in failed if any(each in name for each in TIMING_DEPENDENT)}
+        if again:
+            timed = " or ".join(TIMING_DEPENDENT)
+            passed |= run(f"({selection}) and ({timed})").passed & again
+            failed -= passed
     assert failed == expected_failures("langgraph_failures.txt").keys(), first.output
     return len(passed)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import uuid4
@@ -143,6 +144,9 @@ async def fill_adk(service: Any) -> None:
             await service.append_event(session, event)
 
 
+STATES = ("app", "app/ann", "app/bob")
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "database"])
 def test_sessions_of_the_agent_development_kit_come_over(
     store: SessionStore, tmp_path: Path, kind: str
@@ -159,15 +163,24 @@ def test_sessions_of_the_agent_development_kit_come_over(
         await fill_adk(theirs)
         (report,) = await asyncio.to_thread(import_database, store, path)
         ours = AmuxSessionService(store)
+        originals: list[tuple[dict[str, Any], Any]] = []
         for user in ("ann", "bob"):
             place: dict[str, Any] = {"app_name": "app", "user_id": user, "session_id": "s"}
             expected, found = await theirs.get_session(**place), await ours.get_session(**place)
+            originals.append((place, expected))
             assert found is not None
             assert found.events == expected.events
             assert found.state == expected.state
             assert found.last_update_time == expected.last_update_time
             more = Event(author="user", invocation_id="i9", timestamp=1_700_000_200.0)
             await ours.append_event(found, more)  # the session can be continued
+        (again,) = await asyncio.to_thread(import_database, store, path)
+        assert (again.imported, sorted(again.skipped)) == (
+            [],
+            ["app/ann/s", "app/bob/s", *(f"the state of {each}" for each in STATES)],
+        )
+        for place, expected in originals:
+            assert await theirs.get_session(**place) == expected
         return report
 
     report = asyncio.run(work())
@@ -213,13 +226,20 @@ def checkpoints_in(saver: Any) -> list[Any]:
 def test_checkpoints_of_langgraph_come_over_from_sqlite(
     store: SessionStore, tmp_path: Path
 ) -> None:
-    path = tmp_path / "graph.db"
+    path = tmp_path / "theirs" / "graph.db"
+    path.parent.mkdir()
     with SqliteSaver.from_conn_string(str(path)) as theirs:
         chat(theirs, "one", ["hello", "more", "again"])
-        chat(theirs, "two", ["bye"])
+        chat(theirs, "two", ["bye", "x" * 20_000])
         expected = checkpoints_in(theirs)
+    before = files_of(path.parent)
     (report,) = import_database(store, path)
-    assert (len(report.imported), report.records) == (2, len(expected))
+    assert (len(report.imported), report.records, report.problems) == (2, len(expected), [])
+    times = [each[1]["ts"] for each in expected if each[0]["thread_id"] == "one"]
+    (thread,) = [each for each in store.list(limit=None) if each.key == ("one",)]
+    assert (thread.created_at, thread.last_active) == tuple(
+        datetime.fromisoformat(each) for each in (min(times), max(times))
+    )
     ours = AmuxSaver(store)
     assert checkpoints_in(ours) == expected
     chat(ours, "one", ["still there?"])  # the conversation can be continued
@@ -228,6 +248,37 @@ def test_checkpoints_of_langgraph_come_over_from_sqlite(
     assert len(latest.checkpoint["channel_values"]["messages"]) == 8
     (again,) = import_database(store, path)
     assert again.skipped == ["one", "two"]
+    assert files_of(tmp_path / "theirs") == before
+
+
+class Interrupted(Exception):  # noqa: N818  # stands for a kill
+    pass
+
+
+def test_an_import_that_is_interrupted_leaves_no_half_of_a_thread(
+    store: SessionStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "graph.db"
+    with SqliteSaver.from_conn_string(str(path)) as theirs:
+        chat(theirs, "one", ["hello"])
+        chat(theirs, "two", ["hello", "more"])
+        expected = checkpoints_in(theirs)
+    puts, put = [0], AmuxSaver.put
+
+    def put_or_stop(saver: AmuxSaver, *args: Any) -> Any:
+        puts[0] += 1
+        if puts[0] == 6:  # in the second thread
+            raise Interrupted
+        return put(saver, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AmuxSaver, "put", put_or_stop)
+        with pytest.raises(Interrupted):
+            import_database(store, path)
+    assert [each.key for each in store.list(limit=None)] == [("one",)]
+    (report,) = import_database(store, path)
+    assert (report.skipped, len(report.imported)) == (["one"], 1)
+    assert checkpoints_in(AmuxSaver(store)) == expected
 
 
 def test_checkpoints_of_langgraph_come_over_from_postgresql(postgres_url: str) -> None:
@@ -245,6 +296,13 @@ def test_checkpoints_of_langgraph_come_over_from_postgresql(postgres_url: str) -
             (report,) = import_database(store, url)
             assert (len(report.imported), report.records) == (1, len(expected))
             assert checkpoints_in(AmuxSaver(store)) == expected
+            (again,) = import_database(store, url)
+            assert (again.imported, again.skipped) == ([], ["one"])
+        with PostgresSaver.from_conn_string(url) as theirs:
+            assert checkpoints_in(theirs) == expected
+        with SessionStore("memory:") as store, pytest.raises(AmuxError) as caught:
+            import_database(store, postgres_url)
+        assert "\n" not in str(caught.value)
     finally:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))

@@ -27,6 +27,7 @@ from scripted_openai import ScriptedModel, tool_call
 from suites import Distribution, expected_failures, run_suite
 
 from amux import create_client
+from amux.errors import ValidationError
 from amux.integrations import openai_agents
 from amux.integrations.openai_agents import AmuxSession
 from amux.rollout.log import Appended
@@ -155,6 +156,18 @@ def test_a_session_id_is_free_text(store: SessionStore) -> None:
         add(AmuxSession(session_id, store), user(str(number)))
     for number, session_id in enumerate(SESSION_IDS):
         assert items(AmuxSession(session_id, store)) == [user(str(number))]
+
+
+@pytest.mark.parametrize("session_id", [None, 7, b"x"])
+def test_a_session_id_that_is_no_text_is_refused(store: SessionStore, session_id: Any) -> None:
+    with pytest.raises(ValidationError, match="a session id is a text"):
+        AmuxSession(session_id, store)
+
+
+def test_an_unknown_effect_of_clearing_is_refused(store: SessionStore) -> None:
+    wrong: Any = "Erase"
+    with pytest.raises(ValidationError, match='`on_clear` must be "hide" or "erase", not `Erase`'):
+        AmuxSession("s", store, on_clear=wrong)
 
 
 def test_a_batch_with_an_item_that_is_not_json_stores_nothing(store: SessionStore) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -42,7 +43,9 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 from amux.integrations.pydantic_ai import NAMESPACE, AmuxConversationStore
 from amux.store.session_store import SessionStore
 
-SEEDS, OPERATIONS = 60, 60
+SEEDS, OPERATIONS = 100, 100
+
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 OpenStore = Callable[[], SessionStore]
 
@@ -79,6 +82,7 @@ class Twins:
             ours,
         )
         self.ids: dict[str | None, str | None] = {None: None}
+        self._ours: dict[str, str] = {}
         self.errors: dict[str, int] = {}
 
     async def call(
@@ -109,7 +113,9 @@ class Twins:
         """Take note of the ids of entries that both stores made."""
         theirs, ours = entries
         assert len(theirs) == len(ours)
-        self.ids |= {our.id: their.id for their, our in zip(theirs, ours, strict=True)}
+        for their, our in zip(theirs, ours, strict=True):
+            self.ids[our.id] = their.id
+            self._ours.setdefault(their.id, our.id)
 
     def entries(self, found: list[ConversationEntry]) -> list[ConversationEntry]:
         return [
@@ -129,14 +135,11 @@ class Twins:
         )
 
     def _translated(self, text: str) -> str:
-        for ours, theirs in self.ids.items():
-            text = text.replace(str(ours), str(theirs)) if ours and theirs else text
-        return text
+        return UUID.sub(lambda found: self.ids.get(found[0]) or found[0], text)
 
     def pair(self, their_entry: str) -> tuple[str, str]:
         """Return an entry id of the framework's store and that of ours."""
-        ours = next(our for our, their in self.ids.items() if their == their_entry)
-        return their_entry, str(ours)
+        return their_entry, self._ours[their_entry]
 
 
 class Walk:
@@ -348,6 +351,30 @@ def test_a_fork_survives_the_deletion_of_its_original_which_leaves_nothing(
     asyncio.run(main())
     (thread,) = store.list(namespace=NAMESPACE)
     assert thread.kind == "fork"
+
+
+def test_a_list_reads_the_conversations_of_its_scope_alone(store: SessionStore) -> None:
+    mine = AmuxConversationStore(store)
+    scopes = ("ada", "bob", "", "a\0b", "a\ud800b", "\x1b[31m", "x" * 3000)
+
+    async def main() -> None:
+        for scope in scopes:
+            for number in range(2):
+                name = f"{scopes.index(scope)}.{number}"
+                await mine.save(
+                    Conversation(messages=turn(name), conversation_id=name), scope=scope
+                )
+        again = AmuxConversationStore(store)
+        for position, scope in enumerate(scopes):
+            found = await again.list_conversations(scope=scope)
+            assert [each.conversation_id for each in found] == [f"{position}.1", f"{position}.0"]
+        record = await mine.read_record("0.0")
+        assert record is not None
+        moved = dataclasses.replace(record, scope="bob")
+        with pytest.raises(ConversationConflict):
+            await mine.write_record(moved, expected_revision=record.revision)
+
+    asyncio.run(main())
 
 
 def test_of_two_saves_from_one_revision_exactly_one_wins(store: SessionStore) -> None:

@@ -23,7 +23,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 from suites import Distribution, expected_failures, run_suite
 
 from amux import create_client
-from amux.errors import TurnInProgressError
+from amux.errors import TurnInProgressError, ValidationError
 from amux.integrations.strands import AmuxSessionRepository
 from amux.integrations.strands_storage import AmuxStorage
 from amux.store.session_store import SessionStore
@@ -209,6 +209,12 @@ def test_of_several_that_create_at_once_one_succeeds(store: SessionStore, agent_
     assert attempts(lambda r: r.create_session(new_session())) == 1
     assert attempts(lambda r: r.create_agent("s", new_agent(agent_id))) == 1
     assert attempts(lambda r: r.create_message("s", agent_id, said(0, "a"))) == 1
+
+
+def test_an_unknown_fate_of_redacted_messages_is_refused(store: SessionStore) -> None:
+    wrong: Any = "delete"
+    with pytest.raises(ValidationError, match="`on_redact` must be"):
+        AmuxSessionRepository(store, on_redact=wrong)
 
 
 def test_bytes_come_back(repository: AmuxSessionRepository) -> None:
@@ -418,11 +424,12 @@ STORAGE_TESTS = (
     [
         ("files", REPOSITORY_TESTS, 347),
         ("memory", REPOSITORY_TESTS, 347),
-        ("postgres", REPOSITORY_TESTS[:1], 51),
+        ("postgres", REPOSITORY_TESTS, 347),
         ("files", STORAGE_TESTS, 163),
-        ("postgres", STORAGE_TESTS[:2], 50),
+        ("memory", STORAGE_TESTS, 163),
+        ("postgres", STORAGE_TESTS, 163),
     ],
-    ids=["files", "memory", "postgres", "storage-files", "storage-postgres"],
+    ids=["files", "memory", "postgres", "storage-files", "storage-memory", "storage-postgres"],
 )
 def test_the_tests_of_the_framework_pass(
     backend: str,
@@ -431,7 +438,6 @@ def test_the_tests_of_the_framework_pass(
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ) -> None:
-    """All run on files and in memory; in PostgreSQL those that are about storage."""
     store = {"files": str(tmp_path / "store"), "memory": "memory:"}.get(backend)
     env = {"AMUX_SUITE_STORE": store or request.getfixturevalue("postgres_url")}
     if tests[0] in STORAGE_TESTS:

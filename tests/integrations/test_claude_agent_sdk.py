@@ -12,6 +12,7 @@ import pytest
 import trio
 from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.testing import run_session_store_conformance
+from claude_agent_sdk.types import SessionKey
 
 from amux.integrations.claude import AmuxSessionStore
 from amux.store.session_store import SessionStore
@@ -88,6 +89,19 @@ def test_a_batch_that_arrives_twice_is_stored_once(make_store: MakeStore) -> Non
     loaded = under_asyncio(work)
     assert [each.get("uuid") for each in loaded] == ["1", None, "2", None, "3"]
     store.store.close()
+
+
+@pytest.mark.parametrize("uuid", [" ", "x" * 300, "a\0b", "a\ud800b"])
+def test_a_line_with_an_odd_uuid_is_stored_once(make_store: MakeStore, uuid: str) -> None:
+    store = make_store()
+    key: SessionKey = {"project_key": "p", "session_id": "s"}
+
+    async def main() -> Any:
+        for _ in range(2):
+            await store.append(key, [{"type": "user", "uuid": uuid}, {"type": "user", "uuid": "b"}])
+        return await store.load(key)
+
+    assert asyncio.run(main()) == [{"type": "user", "uuid": uuid}, {"type": "user", "uuid": "b"}]
 
 
 def test_writers_at_the_same_time_lose_nothing_and_agree_on_the_summary(

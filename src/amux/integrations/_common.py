@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from amux._version import __version__
-from amux.errors import ConflictError, SessionNotFoundError
+from amux.errors import ConflictError, SessionNotFoundError, ValidationError
 from amux.rollout.ids import new_run_session_id, new_thread_id
 from amux.rollout.log import ThreadLog
 from amux.rollout.records import SessionMeta
@@ -26,6 +26,13 @@ StoreAddress = SessionStore | ThreadLog | Path | str
 """A store: an open one, a backend, a directory, a `postgresql://` URL, or "memory:"."""
 
 TRIES: Final = 100
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise `ValidationError` if the value of an argument is none of its choices."""
+    if value not in choices:
+        listed = " or ".join(f'"{choice}"' for choice in choices)
+        raise ValidationError(f"`{name}` must be {listed}, not `{value}`", fields=(name,))
 
 
 def open_store(store: StoreAddress) -> SessionStore:

@@ -23,20 +23,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from google.adk.errors._stale_session_error import StaleSessionError
-from google.adk.errors.already_exists_error import AlreadyExistsError
-from google.adk.errors.session_not_found_error import SessionNotFoundError
-from google.adk.events.event import Event
-from google.adk.platform import time as platform_time
-from google.adk.platform import uuid as platform_uuid
-from google.adk.sessions._session_util import extract_json_safe_state_delta
-from google.adk.sessions.base_session_service import (
-    BaseSessionService,
-    GetSessionConfig,
-    ListSessionsResponse,
-)
-from google.adk.sessions.session import Session
-from google.adk.sessions.state import State
+try:
+    from google.adk.errors._stale_session_error import StaleSessionError
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event
+    from google.adk.platform import time as platform_time
+    from google.adk.platform import uuid as platform_uuid
+    from google.adk.sessions._session_util import extract_json_safe_state_delta
+    from google.adk.sessions.base_session_service import (
+        BaseSessionService,
+        GetSessionConfig,
+        ListSessionsResponse,
+    )
+    from google.adk.sessions.session import Session
+    from google.adk.sessions.state import State
+except ImportError as error:
+    from amux.integrations._extras import missing_extra
+
+    raise missing_extra(error, "the Agent Development Kit", "adk") from error
 
 from amux.errors import SessionNotFoundError as ThreadNotFoundError
 from amux.errors import ValidationError
@@ -48,7 +53,14 @@ from amux.integrations._common import (
     retrying,
     threads_below,
 )
-from amux.integrations.adk_state import EMPTY, StateThreads, ThreadState, as_delta, as_register
+from amux.integrations.adk_state import (
+    EMPTY,
+    STATE_FORMAT,
+    StateThreads,
+    ThreadState,
+    as_delta,
+    as_register,
+)
 from amux.rollout.log import Appended, Batch
 from amux.rollout.records import (
     MAX_ID_LENGTH,
@@ -349,7 +361,10 @@ class AmuxSessionService(BaseSessionService):
 
     def _thread(self, key: tuple[str, ...]) -> str:
         user = key[1] if len(key) > 1 else None
-        return find_or_create(self.store, NAMESPACE, key, payload_format=FORMAT, user_id=user)
+        payload_format = FORMAT if len(key) == _SESSION_KEY else STATE_FORMAT
+        return find_or_create(
+            self.store, NAMESPACE, key, payload_format=payload_format, user_id=user
+        )
 
 
 @contextlib.contextmanager

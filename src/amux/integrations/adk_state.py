@@ -20,6 +20,9 @@ from amux.rollout import control
 from amux.rollout.log import Appended, ThreadLog
 from amux.rollout.records import NewRecord, Record, as_mapping, decode_payload, encode_payload
 
+STATE_FORMAT: Final = "adk-state"
+"""The payload format of threads that hold a state and no conversation."""
+
 STATE: Final = "state"
 DELTA: Final = "state_delta"
 

@@ -15,17 +15,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, Final, cast
 
-from claude_agent_sdk import SessionStore as SdkSessionStore
-from claude_agent_sdk import fold_session_summary
-from claude_agent_sdk.types import (
-    SessionKey,
-    SessionListSubkeysKey,
-    SessionStoreEntry,
-    SessionStoreListEntry,
-    SessionSummaryEntry,
-)
+try:
+    from claude_agent_sdk import SessionStore as SdkSessionStore
+    from claude_agent_sdk import fold_session_summary
+    from claude_agent_sdk.types import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+    )
+except ImportError as error:
+    from amux.integrations._extras import missing_extra
+
+    raise missing_extra(error, "the Claude Agent SDK", "claude") from error
 
 from amux.errors import SessionNotFoundError
 from amux.integrations._common import (
@@ -37,7 +43,7 @@ from amux.integrations._common import (
     threads_below,
 )
 from amux.rollout import control
-from amux.rollout.records import NewRecord
+from amux.rollout.records import MAX_ID_LENGTH, NewRecord
 from amux.rollout.threads import ThreadSummary
 from amux.rollout.view import visible
 from amux.workers import run_in_worker
@@ -202,7 +208,14 @@ def _is_main(key: SessionKey) -> bool:
 
 def _as_record(entry: SessionStoreEntry) -> NewRecord:
     uuid: Any = entry.get("uuid")
-    return NewRecord(payload=entry, id=uuid if isinstance(uuid, str) and uuid else None)
+    return NewRecord(payload=entry, id=_record_id(uuid) if isinstance(uuid, str) and uuid else None)
+
+
+def _record_id(uuid: str) -> str:
+    """Return the id of the record of a line: its `uuid`, or a digest if that cannot be an id."""
+    if uuid.strip() and len(uuid) <= MAX_ID_LENGTH and uuid.isprintable():
+        return uuid
+    return f"uuid-{sha256(uuid.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def _directory_in(entries: Sequence[SessionStoreEntry]) -> str:

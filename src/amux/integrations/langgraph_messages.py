@@ -34,7 +34,7 @@ class MessageProjections:
     Only messages with an id are shown: one without gets its id when LangGraph adds it to a list.
     """
 
-    def __init__(self, shown: Container[str], *, is_wanted: bool) -> None:
+    def __init__(self, shown: Container[str | None], *, is_wanted: bool) -> None:
         self._shown = shown
         self._is_wanted = is_wanted
         self._new: dict[str, NewRecord] = {}
@@ -48,19 +48,25 @@ class MessageProjections:
         """Add the messages of a list; `encoded` says which records hold its elements."""
         if not self._is_wanted or not isinstance(encoded, ListValue):
             return
+        elements = cast("list[object]", value)
+        start = encoded.keep if self._shows(elements[encoded.keep - 1]) else 0
         messages = [
             (position, message, record_id)
-            for position, message in enumerate(cast("list[object]", value))
+            for position, message in enumerate(elements[start:], start)
             if isinstance(message, BaseMessage)
             and (record_id := _record_id_of(message)) is not None
             and record_id not in self._shown
             and record_id not in self._new
         ]
-        items = encoded.all_items() if messages else []
+        items = encoded.all_items() if messages else ()
         for position, message, record_id in messages:
             item = items[position]
             of = item if isinstance(item, str) else encoded.owner
             self._new[record_id] = project(message, record_id, of)
+
+    def _shows(self, element: object) -> bool:
+        """Return whether the thread shows an element, and with it all that came before it."""
+        return isinstance(element, BaseMessage) and _record_id_of(element) in self._shown
 
 
 def _record_id_of(message: BaseMessage) -> str | None:

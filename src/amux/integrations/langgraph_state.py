@@ -185,6 +185,7 @@ class GraphThreadState:
         self.values[key] = OwnedValue(record_id, value)
         if isinstance(value, ListValue):
             self._lists[record_id, key.channel] = value
+            value.supersede(self._last_lists.get((ns, key.channel)))
             self._last_lists[ns, key.channel] = value
             self._last_lists[None, key.channel] = value
 

@@ -156,19 +156,7 @@ def copy_thread(store: SessionStore, source_key: str, target_key: str) -> None:
     source = log.find(NAMESPACE, (source_key,))
     if source is None:
         return
-    kept = visible(log.read_back(source), types=("response_item", "event_msg"))
-    records = [
-        NewRecord(
-            type=record.type,  # type: ignore[arg-type]  # one of these two
-            payload=PayloadText(record.text),
-            id=record.id,
-            parent_id=None,
-            at=record.at,
-            blobs=record.blobs,
-        )
-        for record in kept
-        if control.kind_of(record) in {"response_item", control.PROJECTION}
-    ]
+    records = copied_records(log, source)
     meta = msgspec.structs.replace(
         log.meta(source),
         thread_id=new_thread_id(),
@@ -182,3 +170,20 @@ def copy_thread(store: SessionStore, source_key: str, target_key: str) -> None:
         title=None,
     )
     log.create(meta, records)
+
+
+def copied_records(log: ThreadLog, thread_id: str) -> list[NewRecord]:
+    """Return the visible records of a thread for another one, with their ids and times."""
+    kept = visible(log.read_back(thread_id), types=("response_item", "event_msg"))
+    return [
+        NewRecord(
+            type=record.type,  # type: ignore[arg-type]  # one of these two
+            payload=PayloadText(record.text),
+            id=record.id,
+            parent_id=None,
+            at=record.at,
+            blobs=record.blobs,
+        )
+        for record in kept
+        if control.kind_of(record) in {"response_item", control.PROJECTION}
+    ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -31,8 +32,8 @@ _INLINE_BYTES: Final = 64
 
 _NUMBERS: Final = (int, float, complex, type(None))
 
-Fingerprint = tuple[str, str]
-"""The tag and the SHA-256 of what was serialised, before any encryption."""
+Fingerprint = tuple[str, bytes | str]
+"""The tag and the bytes of what was serialised, before any encryption; of a blob its digest."""
 
 
 class Encoded(NamedTuple):
@@ -62,7 +63,7 @@ class ListValue:
     the record of the earlier one is missing.
     """
 
-    __slots__ = ("base", "items", "keep", "owner")
+    __slots__ = ("_all", "base", "items", "keep", "owner")
 
     def __init__(
         self,
@@ -75,25 +76,38 @@ class ListValue:
         self.items = tuple(items)
         self.base = base
         self.keep = keep
+        self._all: tuple[str | Encoded, ...] | None = None
 
-    def all_items(self) -> list[str | Encoded]:
+    def all_items(self) -> tuple[str | Encoded, ...]:
         """Return the items of the whole list.
 
         Raises:
             StoreError: A record that the list builds on was removed.
         """
+        if self._all is not None:
+            return self._all
         parts: list[tuple[str | Encoded, ...]] = []
         value, count = self, self.keep + len(self.items)
-        while True:
+        while count:
+            if value._all is not None:
+                parts.append(value._all[:count])
+                break
             if count > value.keep:
                 parts.append(value.items[: count - value.keep])
             count = min(count, value.keep)
-            if not count:
-                break
-            if value.base is None:
+            if count and value.base is None:
                 raise missing_record(value.owner)
-            value = value.base
-        return [item for part in reversed(parts) for item in part]
+            value = value.base or value
+        return tuple(chain.from_iterable(reversed(parts)))
+
+    def supersede(self, earlier: ListValue | None) -> None:
+        """Keep all items at hand, as the latest list of a channel does, instead of an earlier one.
+
+        Most lists continue the latest one, and most readers want that one.
+        """
+        self._all = _readable_items(self) or None
+        if earlier is not None and earlier is not self:
+            earlier._all = None  # noqa: SLF001  # an object of this class
 
     def payload(self) -> dict[str, Any]:
         """Return the description of the list as JSON."""
@@ -131,9 +145,10 @@ class Elements:
 
     def find(self, fingerprint: Fingerprint, codec: ValueCodec) -> str | None:
         """Return the id of the element with some content; None if the thread has none."""
-        for record_id in self._new:
-            self._ids[codec.fingerprint_of(self.by_id[record_id])] = record_id
-        self._new.clear()
+        if self._new:
+            for record_id in self._new:
+                self._ids[codec.fingerprint_of(self.by_id[record_id])] = record_id
+            self._new.clear()
         return self._ids.get(fingerprint)
 
 
@@ -200,12 +215,9 @@ class ValueCodec:
         owner: str,
         base: ListValue | None = None,
     ) -> ListValue:
-        items = [self._item(each, elements, new) for each in value]
-        known = [] if base is None else _readable_items(base)
-        keep = next(
-            (i for i, pair in enumerate(zip(known, items, strict=False)) if pair[0] != pair[1]),
-            min(len(known), len(items)),
-        )
+        items = tuple(self._item(each, elements, new) for each in value)
+        known = () if base is None else _readable_items(base)
+        keep = _common_length(known, items)
         return ListValue(owner, items[keep:], base if keep else None, keep)
 
     def _item(self, element: object, elements: Elements, new: NewValues) -> str | Encoded:
@@ -213,8 +225,8 @@ class ValueCodec:
         tag, data = plain.dumps_typed(element)
         if self._cipher is None and len(data) <= _INLINE_BYTES:
             return Encoded(tag, data)
-        fingerprint = (tag, _digest(data))
-        found = new.ids.get(fingerprint) or elements.find(fingerprint, self)
+        fingerprint = _fingerprint(tag, data)
+        found = elements.find(fingerprint, self) or new.ids.get(fingerprint)
         if found is not None:
             return found
         if self._cipher is not None:
@@ -236,21 +248,22 @@ class ValueCodec:
             return self._serde.loads_typed((value.tag, self._bytes(value)))
         if isinstance(value, DictValue):
             return {name: self.decode(each, elements) for name, each in value.fields.items()}
+        load, by_id = self._serde.loads_typed, elements.by_id
         decoded: list[Any] = []
         for item in value.all_items():
-            element = elements.by_id.get(item) if isinstance(item, str) else item
+            element = by_id.get(item) if isinstance(item, str) else item
             if element is None:
                 raise missing_record(str(item))
-            decoded.append(self._serde.loads_typed((element.tag, self._bytes(element))))
+            tag, data, blob = element
+            decoded.append(load((tag, data if blob is None else self._log.get_blob(blob))))
         return decoded
 
     def fingerprint_of(self, element: Encoded) -> Fingerprint:
         """Return the fingerprint of a stored element."""
         if self._cipher is not None and "+" in element.tag:
             tag, cipher_name = element.tag.split("+", 1)
-            plain = self._cipher.cipher.decrypt(cipher_name, self._bytes(element))
-            return tag, _digest(plain)
-        return element.tag, element.blob or _digest(element.data)
+            return _fingerprint(tag, self._cipher.cipher.decrypt(cipher_name, self._bytes(element)))
+        return element.tag, element.blob or element.data
 
     def _bytes(self, value: Encoded) -> bytes:
         return value.data if value.blob is None else self._log.get_blob(value.blob)
@@ -311,13 +324,23 @@ def _is_divisible(value: object) -> TypeGuard[list[Any]]:
     return type(value) is list and not all(isinstance(each, _NUMBERS) for each in value)
 
 
-def _readable_items(value: ListValue) -> list[str | Encoded]:
+def _readable_items(value: ListValue) -> tuple[str | Encoded, ...]:
     """Return the items of a list; none if a record that it builds on was removed."""
     try:
         return value.all_items()
     except StoreError:
-        return []
+        return ()
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _common_length(known: tuple[str | Encoded, ...], items: tuple[str | Encoded, ...]) -> int:
+    """Return how many items two lists begin with alike; mostly one continues the other."""
+    if items[: len(known)] == known:
+        return len(known)
+    pairs = enumerate(zip(known, items, strict=False))
+    differing = (place for place, (one, other) in pairs if one != other)
+    return next(differing, min(len(known), len(items)))
+
+
+def _fingerprint(tag: str, data: bytes) -> Fingerprint:
+    """Return what an element is recognised by: few bytes themselves, many by their digest."""
+    return tag, data if len(data) < BLOB_BYTES else hashlib.sha256(data).hexdigest()

@@ -15,19 +15,24 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
-from agents.items import TResponseInputItem
-from agents.memory.session_settings import (
-    SessionSettings,
-    coerce_session_settings,
-    resolve_session_limit,
-)
-from agents.result import RunResultBase
+try:
+    from agents.items import TResponseInputItem
+    from agents.memory.session_settings import (
+        SessionSettings,
+        coerce_session_settings,
+        resolve_session_limit,
+    )
+    from agents.result import RunResultBase
+except ImportError as error:
+    from amux.integrations._extras import missing_extra
+
+    raise missing_extra(error, "the OpenAI Agents SDK", "openai-agents") from error
 
 from amux.errors import ConflictError
 from amux.integrations import openai_agents_turns as turns
-from amux.integrations._common import StoreAddress, open_store, threads_below
+from amux.integrations._common import StoreAddress, check_choice, open_store, threads_below
 from amux.integrations.openai_agents_thread import NAMESPACE, ItemThread, key_of
 from amux.rollout import control
 from amux.rollout.records import Record
@@ -71,6 +76,7 @@ class AmuxSession:
 
         `meta` are fields of a new thread, such as `user_id`, `title` and `cwd`.
         """
+        check_choice("on_clear", on_clear, get_args(OnClear))
         self.session_id = session_id
         self.session_settings = (
             SessionSettings()

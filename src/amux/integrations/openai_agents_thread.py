@@ -175,7 +175,15 @@ def key_of(session_id: str, *branch: str) -> tuple[str, ...]:
 
     Session ids are free text. One that no key can hold, because it is too long, has a NUL or is not
     valid Unicode, is represented by its digest.
+
+    Raises:
+        ValidationError: The session id is not a text, or no key can hold the name of the branch.
     """
+    if not isinstance(session_id, str):
+        raise ValidationError(
+            f"a session id is a text, not an object of type `{type(session_id).__name__}`",
+            fields=("session_id",),
+        )
     try:
         check_key(NAMESPACE, (session_id, *branch))
     except ValidationError:

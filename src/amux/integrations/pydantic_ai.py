@@ -23,14 +23,19 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from pydantic import TypeAdapter
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-    ConversationEntry,
-    ConversationRecord,
-    ConversationStore,
-)
-from pydantic_ai.messages import ModelMessagesTypeAdapter
+try:
+    from pydantic import TypeAdapter
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+except ImportError as error:
+    from amux.integrations._extras import missing_extra
+
+    raise missing_extra(error, "Pydantic AI", "pydantic-ai") from error
 
 from amux.errors import SessionNotFoundError
 from amux.integrations._common import (
@@ -39,11 +44,11 @@ from amux.integrations._common import (
     new_meta,
     open_store,
     retrying,
-    threads_below,
 )
 from amux.rollout import control
 from amux.rollout.log import ThreadLog
 from amux.rollout.records import NewRecord, PayloadText, Record, as_mapping, decode_payload
+from amux.rollout.threads import ThreadFilter
 from amux.rollout.view import path
 from amux.workers import run_in_worker
 
@@ -100,7 +105,8 @@ class AmuxConversationStore(ConversationStore):
         """Store a record and its new entries in one batch.
 
         Raises:
-            ConversationConflict: Another revision is stored, or the head is an unknown entry.
+            ConversationConflict: Another revision or scope is stored, or the head is an unknown
+                entry.
         """
         await run_in_worker(self._threads.write, record, new_entries, expected_revision)
 
@@ -173,7 +179,9 @@ class ConversationThreads:
     def records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
         """Return the records of a scope, or all, the last updated first."""
         found: list[ConversationRecord] = []
-        for thread in reversed(threads_below(self._log, NAMESPACE)):
+        user_id = scope if scope is None or scope.isprintable() else None  # an index may change it
+        selection = ThreadFilter(namespace=NAMESPACE, user_id=user_id, archived=None)
+        for thread in reversed(self._log.threads(selection)):
             known = self._listed.get(thread.thread_id)
             if known is None or known[0] != thread.head:
                 with contextlib.suppress(SessionNotFoundError):
@@ -199,7 +207,7 @@ class ConversationThreads:
             stored = self._find(record.conversation_id)
             current = None if stored is None else stored.record
             revision = None if current is None else current.revision
-            if revision != expected_revision:
+            if revision != expected_revision or (current and current.scope != record.scope):
                 raise ConversationConflict(record.conversation_id)
             if stored is not None and current is None:  # its deletion was interrupted
                 self._log.delete(stored.thread_id)

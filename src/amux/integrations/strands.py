@@ -18,14 +18,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
 
-from strands.session.session_repository import SessionRepository
-from strands.types.exceptions import SessionException
-from strands.types.session import Session, SessionAgent, SessionMessage, decode_bytes_values
+try:
+    from strands.session.session_repository import SessionRepository
+    from strands.types.exceptions import SessionException
+    from strands.types.session import Session, SessionAgent, SessionMessage, decode_bytes_values
+except ImportError as error:
+    from amux.integrations._extras import missing_extra
+
+    raise missing_extra(error, "Strands Agents", "strands") from error
 
 from amux.errors import ConflictError, SessionNotFoundError, TitleInUseError, ValidationError
-from amux.integrations._common import StoreAddress, create, head_of, open_store, retrying
+from amux.integrations._common import (
+    StoreAddress,
+    check_choice,
+    create,
+    head_of,
+    open_store,
+    retrying,
+)
 from amux.rollout import control
 from amux.rollout.log import Repeat
 from amux.rollout.records import NewRecord, Record, as_mapping
@@ -62,6 +74,7 @@ class AmuxSessionRepository(SessionRepository):
         `meta` are fields of new threads, such as `user_id`, `cwd` and `model`: the messages of
         Strands do not name the model, which the cost depends on.
         """
+        check_choice("on_redact", on_redact, get_args(OnRedact))
         self.store = open_store(store)
         self._owns_store = not isinstance(store, SessionStore)
         self._log = self.store.log

@@ -17,9 +17,14 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, Self, TypeVar
 
-from strands.storage.search.keyword import KeywordSearchStrategy
-from strands.storage.storage import StorageSearchResult
-from strands.types.exceptions import StorageError
+try:
+    from strands.storage.search.keyword import KeywordSearchStrategy
+    from strands.storage.storage import StorageSearchResult
+    from strands.types.exceptions import StorageError
+except ImportError as error:
+    from amux.integrations._extras import missing_extra
+
+    raise missing_extra(error, "Strands Agents", "strands") from error
 
 from amux.errors import AmuxError
 from amux.integrations._common import StoreAddress, open_store

@@ -42,13 +42,16 @@ if TYPE_CHECKING:
 
 NAME: Final = "amux"
 CLAUDE_FORMAT: Final = "claude-jsonl"
+STATE_FORMAT: Final = "adk-state"
+"""The format of threads that hold the state of a user or an application: they are no sessions."""
+
 INFO: Final = AgentInfo(
     name=NAME,
     label="amux store",
     cli_command="amux",
     capabilities=Capabilities(session_persistence="file", can_resume=True, can_fork=True),
     tier="extra",
-    revision=3,
+    revision=4,
     evidence="our own format, version 1; docs/internals/rollout-format.md",
     ignored_files=(
         IgnoredFiles("state.db*", "the index of the store"),
@@ -200,6 +203,8 @@ class LogAdapter(StoreAdapter):
     def discover(self, root: Path, *, cwd: str | None = None) -> Iterator[SourceRef]:
         """Yield the threads of the log."""
         for thread in self._threads(cwd):
+            if thread.payload_format == STATE_FORMAT:
+                continue
             yield SourceRef(
                 agent=NAME,
                 path=f"{self._root}#{thread.thread_id}",

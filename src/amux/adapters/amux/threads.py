@@ -17,7 +17,7 @@ import msgspec
 from amux.adapters._base import Head, Item, Want, has_bodies
 from amux.adapters._kit.fold import Fold, Unknowns
 from amux.adapters._kit.jsonl import Buffer, read_records
-from amux.adapters.amux import CLAUDE_FORMAT
+from amux.adapters.amux import CLAUDE_FORMAT, STATE_FORMAT
 from amux.errors import AmuxError
 from amux.model.incomplete import CALLS_ELSEWHERE, USAGE_NOT_RECORDED
 from amux.model.message import SessionMessage, TokenUsage
@@ -132,11 +132,19 @@ def _read(
             problems.append(Problem(code="unknown-format", message=_NO_META + newer, path=path))
         yield from problems
         return
-    if meta.payload_format == CLAUDE_FORMAT:
+    if meta.payload_format == STATE_FORMAT:
+        yield from problems
+    elif meta.payload_format == CLAUDE_FORMAT:
         from amux.adapters.amux.transcripts import read_transcript
 
         yield from read_transcript(meta, records, problems, path, request)
-        return
+    else:
+        yield from _read_conversation(meta, records, problems, request)
+
+
+def _read_conversation(
+    meta: SessionMeta, records: Sequence[Record], problems: Sequence[Problem], request: Request
+) -> Iterator[Item]:
     yield Head(session_id=meta.thread_id)
     thread = _Thread(meta, records)
     for problem in problems:

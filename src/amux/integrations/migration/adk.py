@@ -15,7 +15,7 @@ import msgspec
 
 from amux.errors import ConflictError, StoreError, ValidationError
 from amux.integrations._common import new_meta
-from amux.integrations.adk_state import EMPTY, as_delta, as_register
+from amux.integrations.adk_state import EMPTY, STATE_FORMAT, as_delta, as_register
 from amux.integrations.migration.database import Tables, moment_of
 from amux.integrations.migration.report import MigrationReport
 from amux.rollout.records import (
@@ -97,7 +97,7 @@ def _import_state(
         report.skipped.append(f"the state of {'/'.join(key)}")
         return
     user = key[1] if len(key) > 1 else None
-    meta = new_meta(NAMESPACE, key, payload_format=FORMAT, user_id=user)
+    meta = new_meta(NAMESPACE, key, payload_format=STATE_FORMAT, user_id=user)
     at = moment_of(updated)
     record = msgspec.structs.replace(as_delta(values, None), at=at)
     store.log.create(msgspec.structs.replace(meta, created_at=at or meta.created_at), (record,))
