@@ -101,7 +101,7 @@ smoke: $(DEV) ## Build the wheel, install it without the dev group, start it
 	build/smoke/venv/bin/amux demo
 	build/smoke/venv/bin/python -c "import amux; print(len(amux.create_client().sessions.list('claude')))"
 
-bench: $(DEV) ## Measure, also against other programs; BENCH=full takes the large corpus too
+bench: $(DEV) ## Measure against other programs; BENCH=full: the large corpus too; BEFORE=REVISION: an earlier amux too
 	@set -e; for script in benchmarks/bench_*.py; do echo "$$script"; $(BIN)/python $$script; done
 
 fuzz: $(FUZZ) ## Fuzz the parsers of every family for FUZZ_SECONDS; inputs that fail stay in build/fuzz

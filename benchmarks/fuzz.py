@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import redirect_stderr
 from importlib import import_module
 from io import StringIO
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fuzz_mutation import Mutator
     from fuzz_seeds import Slot
 
-    from amux.adapters._base import Adapter, Item, SourceRef, Want
+    from amux.adapters._base import Adapter, SourceRef, Want
 
 SOURCES = Path(__file__).parents[1] / "src"
 OUT = Path(__file__).parents[1] / "build" / "fuzz"
@@ -104,29 +104,13 @@ def check(slot: Slot) -> None:
             facts = facts_of(slot.adapter, source, want)
             if facts != without_bodies:
                 raise DisagreementError(without_bodies, facts)
-        for want in ("facts", "usage"):
-            known = kept_of(slot.adapter.read(source, want="facts"), want)
-            whole = kept_of(slot.adapter.read(source, want=want), want)
-            if whole != known:
-                raise DisagreementError(known, whole)
-            if hasattr(slot.adapter, "resume_read"):
-                again = slot.adapter.resume_read(source, want=want, checkpoint=None)
-                if again.checkpoint is not None:
-                    again = slot.adapter.resume_read(source, want=want, checkpoint=again.checkpoint)
-                if (continued := kept_of(again.facts, want)) != whole:
-                    raise DisagreementError(whole, continued)
-
-
-def kept_of(items: Iterable[Item], want: Want) -> bytes:
-    """Return the facts among items as JSON, without fields that this depth may omit."""
-    from amux.adapters._base import USAGE_LEAVES_OUT
-
-    facts = [item for item in items if type(item).__name__ == "Facts"]
-    if want == "usage":
-        plain = msgspec.structs.asdict
-        kept = [{k: v for k, v in plain(f).items() if k not in USAGE_LEAVES_OUT} for f in facts]
-        return b"\n".join(msgspec.json.encode(each) for each in kept)
-    return b"\n".join(msgspec.json.encode(each) for each in facts)
+        if hasattr(slot.adapter, "resume_read"):
+            again = slot.adapter.resume_read(source, checkpoint=None)
+            if again.checkpoint is not None:
+                again = slot.adapter.resume_read(source, checkpoint=again.checkpoint)
+            continued = b"\n".join(msgspec.json.encode(each) for each in again.facts)
+            if continued != without_bodies:
+                raise DisagreementError(without_bodies, continued)
 
 
 def facts_of(adapter: Adapter, source: SourceRef, want: Want) -> bytes:

@@ -95,3 +95,9 @@ def run_once(command: Sequence[str], env: Mapping[str, str], output: Path) -> Re
         print(complaints.read_text(encoding="utf-8", errors="replace"), file=sys.stderr)
         return Failure(f"ended with {process.returncode}")
     return Figures(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / _PEAK_PER_MB)
+
+
+def own_environment() -> dict[str, str]:
+    """Return the environment without variables that affect the modules or paths of amux."""
+    kept = ("PATH", "LANG", "SYSTEMROOT")
+    return {name: os.environ[name] for name in kept if name in os.environ}

@@ -154,7 +154,7 @@ class ClaudeSession:
         block = {"type": "tool_use", "id": call_id, "name": name, "input": given}
         return self.reply("", blocks=[block], **more)
 
-    def tool_result(self, call_id: str, output: str) -> Self:
+    def tool_result(self, call_id: str, output: str | Sequence[Json]) -> Self:
         block = {"type": "tool_result", "tool_use_id": call_id, "content": output}
         return self.line("user", message={"role": "user", "content": [block]})
 

@@ -12,5 +12,14 @@ SOURCES = str(Path(amux.__file__).parent.parent)
 
 
 def child_env(**more: str) -> dict[str, str]:
-    """Programs and the amux under test; nothing else of our environment reaches the child."""
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": SOURCES, "LANG": "C.UTF-8", **more}
+    """Programs and the amux under test; nothing else of our environment reaches the child.
+
+    No child starts a background indexer, unless its test says so.
+    """
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": SOURCES,
+        "LANG": "C.UTF-8",
+        "AMUX_BACKGROUND": "off",
+        **more,
+    }

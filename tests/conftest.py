@@ -74,6 +74,7 @@ _LONG = (
     "tests/annotations/test_annotation_file.py::test_a_killed_writer",
     "tests/architecture/test_public_api.py::test_generated_files",
     "tests/benchmarks/",
+    "tests/faces/test_background_indexer.py",
     "tests/faces/test_cli_follow.py",
     "tests/faces/test_cli_interrupt.py",
     "tests/faces/test_cli_list_from_index.py",
@@ -98,6 +99,7 @@ _LONG = (
     "tests/rollout/test_line_file_faults.py",
     "tests/sessions/test_all_agents.py",
     "tests/sessions/test_concurrency.py",
+    "tests/sessions/test_find.py::test_an_index_changes_no_outcome",
     "tests/sessions/test_follow_processes.py",
     "tests/sessions/test_types.py::test_every_output_of_a_capture",
     "tests/store/test_session_db_processes.py",
@@ -173,6 +175,7 @@ def guarded_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("PYTHONPATH", SOURCES, prepend=os.pathsep)
         for variable in [name for name in os.environ if name.startswith(_MOVES)]:
             patch.delenv(variable)
+        patch.setenv("AMUX_BACKGROUND", "off")
         yield home
     assert list(home.iterdir()) == [], "a test wrote into HOME"
     assert _seen == [], "a test looked at the real home"

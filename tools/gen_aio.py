@@ -283,12 +283,12 @@ PURE = {
 }
 SYNC_ONLY = {
     "fast_list", "fast_texts", "has_settings", "display_settings", "index_was_written", "start",
-    "transaction", "run", "runs",
+    "transaction", "run", "runs", "background", "needs_indexer",
 }  # fmt: skip
 """Members without an asynchronous version.
 
-`start` replaces the process, a `transaction` belongs to one thread, and a run is a process of its
-own that one thread reads.
+`start` replaces the process, a `transaction` belongs to one thread, and a run and the background
+indexer are processes of their own.
 """
 
 

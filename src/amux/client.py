@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
 
     from amux.annotations.manager import AnnotationManager
+    from amux.background import BackgroundIndexer
     from amux.config import Color, Config
     from amux.index.fast_list import FastReport, FastTexts
     from amux.lifecycle.framework import SessionFramework
@@ -171,6 +172,32 @@ class Client:
         from amux.sessions.index_manager import IndexManager
 
         return IndexManager(self._parts.service, self._parts.database)
+
+    @property
+    def needs_indexer(self) -> bool:
+        """Whether the answers so far have left much to the background indexer; reads no source."""
+        return self._parts.needs_indexer
+
+    @cached_property
+    def background(self) -> BackgroundIndexer:
+        """The background indexer of the index.
+
+        Raises:
+            ValidationError: The client has no index.
+        """
+        from amux.background import BackgroundIndexer
+        from amux.index.indexer_lock import IndexerLock
+
+        database, host = self._parts.database, self._parts.host
+        if database is None:
+            raise ValidationError("there is no index to update in the background")
+        return BackgroundIndexer(
+            IndexerLock(database.path),
+            self.index,
+            watch=self.watch,
+            now=host.now,
+            elapsed=host.clock.elapsed,
+        )
 
     def watch(self, report: Callable[[int, int, str], None] | None) -> None:
         """Set a callback for `(done, total, unit)` while sources are read; `None` removes it."""
@@ -324,11 +351,7 @@ class Client:
             ParseError: The source of the session cannot be read.
             AgentNotFoundError: The given agent is unknown.
         """
-        from amux.sessions.find import find_session
-
-        return find_session(
-            self._parts.registry, self._parts.catalog, ref, agent=agent, by_title=True
-        ).ref
+        return self._parts.service.find(ref, agent=agent, by_title=True).ref
 
     def list_report(self, agents: Sequence[str] | None, options: SessionListOptions) -> ListReport:
         """Return the sessions of some agents (None: all), with the counts of omitted ones."""

@@ -26,6 +26,7 @@ Color = Literal["auto", "always", "never"]
 StrategyName = Literal["always", "resume_or_new", "always_new", "manual"]
 _HIGHEST_PRICE = 1_000_000.0
 _LONGEST_TIME = 10_000_000.0
+_PLAIN_KEYS = ("default_agent", "timezone", "color", "index_in_background")
 _OWN_KEYS = frozenset({"claude", "droid", "opencode"})  # agents with settings of their own
 
 
@@ -143,11 +144,15 @@ class SessionManagementSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """The merged settings. `timezone` is the IANA name of the zone by which days are grouped."""
+    """The merged settings. `timezone` is the IANA name of the zone by which days are grouped.
+
+    `index_in_background` allows the command line to start the background indexer.
+    """
 
     default_agent: str | None = None
     timezone: str = "UTC"
     color: Color = "auto"
+    index_in_background: bool = True
     agents: dict[str, AgentSettings] = {}
     prices: dict[str, PriceSettings] = {}
     session_management: SessionManagementSettings = SessionManagementSettings()
@@ -349,6 +354,7 @@ _SETTINGS: dict[str, _Schema | _ValueType] = {
     "default_agent": _ValueType("the name of an agent", _is_text),
     "timezone": _ValueType("a time zone such as `Europe/Berlin`", _is_timezone),
     "color": _ValueType("`auto`, `always` or `never`", _is_color),
+    "index_in_background": _SWITCH,
     "agents": {_ANY: {"roots": _ValueType("a list of directories", _is_list_of_texts)}},
     "prices": {
         _ANY: dict.fromkeys(
@@ -447,7 +453,7 @@ class _Merged:
 def _build(merged: _Merged, host: Host) -> Config:
     values = merged.values
     agents: dict[str, dict[str, list[str]]] = values.get("agents", {})
-    plain = {key: values[key] for key in ("default_agent", "timezone", "color") if key in values}
+    plain = {key: values[key] for key in _PLAIN_KEYS if key in values}
     return Config(
         **plain,
         agents={

@@ -177,6 +177,7 @@ class Wiring:
         from amux.assembly.cost import CostCalculator
         from amux.sessions.service import SessionService
 
+        zone = _zone(self.config.timezone)
         updater: IndexUpdater | None = None
         if self.database is not None:
             from amux.index.result_environment import ResultEnvironment
@@ -188,15 +189,16 @@ class Wiring:
                 files=self.files if self._given is None else None,
                 changes=lambda: self.models.changes,
             )
-            max_age = self._max_age
-            updater = IndexUpdater(self.catalog, self.database, environment, max_age=max_age)
+            updater = IndexUpdater(
+                self.catalog, self.database, environment, zone=zone, max_age=self._max_age
+            )
         return SessionService(
             self.registry,
             self.catalog,
             CostCalculator(self.models, self.run_index),
             updater=updater,
             annotations=self.annotation_file.current,
-            zone=_zone(self.config.timezone),
+            zone=zone,
             now=self.host.now,
         )
 
@@ -265,6 +267,12 @@ class Wiring:
         """Whether anything was written to the index; creates no part."""
         database: IndexDatabase | None = self.parts.get("database")
         return database is not None and database.has_grown
+
+    @property
+    def needs_indexer(self) -> bool:
+        """Whether the answers so far have left much to the background indexer; creates no part."""
+        service: SessionService | None = self.parts.get("service")
+        return service is not None and service.needs_indexer
 
     def close(self) -> None:
         """Close the index and the store if they were used."""

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 from codex_lines import OWN, PARENT
 from hypothesis import strategies as st
 
-from amux.adapters._base import USAGE_LEAVES_OUT, Reading, SourceRef, Want
+from amux.adapters._base import Reading, SourceRef, Want
 from amux.adapters.codex import ADAPTER
 from amux.model.facts import Facts
 from amux.model.problems import Problem
@@ -195,21 +194,9 @@ def write(folder: Path, data: bytes) -> SourceRef:
     return source_of(path)
 
 
-def read_whole(source: SourceRef, want: Want) -> Reading:
+def read_whole(source: SourceRef, want: Want = "facts") -> Reading:
     """Return the result of `read` in the form of a reading."""
     items = list(ADAPTER.read(source, want=want))
     facts = tuple(item for item in items if isinstance(item, Facts))
     problems = tuple(item for item in items if isinstance(item, Problem))
     return Reading(facts=facts, problems=() if facts else problems)
-
-
-def cost_fields(reading: Reading) -> list[Json]:
-    """Return all fields that a reading of usage must not omit."""
-    return [
-        {
-            name: value
-            for name, value in msgspec.structs.asdict(facts).items()
-            if name not in USAGE_LEAVES_OUT
-        }
-        for facts in reading.facts
-    ]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_depths import DEPTHS, check_steps, check_usage, facts_of
 from claude_generated import source_at
+from claude_readings import check_readings, check_steps, facts_of
 from claude_transcripts import Read, Transcript, text, tool
 from test_claude_ends import answer, log_of, prompt, results
 from text_scans import assert_scanned_as_read
@@ -125,9 +125,8 @@ def test_reading_in_steps_gives_a_result_to_the_call_of_a_later_step(
     transcript.read()
     (source,) = ADAPTER.discover(transcript.path.parents[1])
     data = transcript.path.read_bytes()
-    check_usage(source)
-    for want in DEPTHS:
-        check_steps(source, data, range(0, len(data), 61), want)
+    check_readings(source)
+    check_steps(source, data, range(0, len(data), 61))
     assert assert_scanned_as_read(ADAPTER, source)
 
 
@@ -144,7 +143,7 @@ LATER = answer(3, stop="end_turn")
         ([results("t2"), answer(2, "t2"), answer(2, "t3"), results("t3")], ("call-interrupted",)),
         ([answer(2), results("t2"), answer(2, "t2")], ("call-interrupted",)),
         ([results("t2"), answer(2, "t2"), LATER], ()),
-        ([results("t2"), answer(2), answer(4, "t2")], ()),
+        ([results("t2"), answer(2), answer(4, "t2")], ("call-interrupted",)),
         ([results("t2"), answer(2, "t2"), prompt("go on")], ()),
         ([results("t2"), answer(2, "t2"), {"type": "cost-state"}, prompt("go on")], ()),
     ],
@@ -157,10 +156,9 @@ def test_a_log_whose_results_are_all_back_lacks_the_call_they_went_to(
     source = source_at(tmp_path)
     more = [{**line, "padding": "x" * padding} if padding else line for line in lines]
     source.path.write_bytes(log_of(more))
-    for depth in ("usage", "facts", "all"):
-        (facts,) = facts_of(source, depth)
-        assert facts.gaps == gaps, depth
-    check_usage(source)
+    (facts,) = facts_of(source, "facts")
+    assert facts.gaps == gaps
+    check_readings(source)
 
 
 def test_an_export_shows_the_output_of_such_a_call_once(transcript: Transcript) -> None:

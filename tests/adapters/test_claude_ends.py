@@ -1,4 +1,4 @@
-"""Claude Code: the end of a log shows whether a call is missing, equally at every depth.
+"""Claude Code: the end of a log shows whether a call is missing, equally in every reading.
 
 The transcripts have the layout that Claude Code writes.
 """
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_depths import check_steps, check_usage, facts_of
 from claude_generated import source_at
+from claude_readings import check_readings, check_steps, facts_of
 from claude_transcripts import SESSION
 from drawn import drawn
 from hypothesis import given
@@ -104,12 +104,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @drawn(300)
 @given(lines=st.lists(steps, max_size=12), agent=st.booleans())
-def test_usage_is_that_of_the_facts_in_whatever_order_lines_come(
+def test_facts_are_those_of_the_messages_in_whatever_order_lines_come(
     place: Path, lines: list[Json], agent: bool
 ) -> None:
     source = source_at(place, agent=agent)
     source.path.write_bytes(log_of(lines))
-    check_usage(source)
+    check_readings(source)
 
 
 @drawn(60)
@@ -119,7 +119,7 @@ def test_reading_on_from_anywhere_equals_reading_at_once(
 ) -> None:
     source = source_at(place, agent=False)
     data = log_of(lines)
-    check_steps(source, data, [cut % len(data)], "usage")
+    check_steps(source, data, [cut % len(data)])
 
 
 @pytest.mark.parametrize("count", [1, 40, 300])
@@ -127,8 +127,8 @@ def test_any_number_of_results_may_come_consecutively(place: Path, count: int) -
     source = source_at(place, agent=False)
     tools = [f"tool-{number}" for number in range(count)]
     source.path.write_bytes(log_of([answer(1, *tools), *map(results, tools)]))
-    check_usage(source)
-    (facts,) = facts_of(source, "usage")
+    check_readings(source)
+    (facts,) = facts_of(source, "facts")
     assert facts.gaps == ("call-interrupted",)
 
 
@@ -149,6 +149,6 @@ def test_a_log_that_ends_with_results_lacks_the_call_they_went_to(
 ) -> None:
     source = source_at(place, agent=False)
     source.path.write_bytes(log_of([*lines]))
-    for depth in ("usage", "facts"):
-        (facts,) = facts_of(source, depth)
-        assert facts.gaps == gaps
+    check_readings(source)
+    (facts,) = facts_of(source, "facts")
+    assert facts.gaps == gaps

@@ -131,10 +131,11 @@ def local(command: str, arguments: str = "") -> str:
 
 
 def test_a_command_is_the_last_resort_for_a_title(transcript: Transcript) -> None:
+    transcript.user(local("login"))
     transcript.user(local("model", "haiku"))
     facts = transcript.session_read().facts
     assert facts.first_prompt is None
-    assert facts.fallback_title == "/model haiku"
+    assert facts.fallback_title is None
     transcript.user(echo("review", "12"))
     assert transcript.session_read().facts.fallback_title == "/review 12"
     transcript.user("Thanks")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from claude_depths import DEPTHS, NAMES, SOURCES, Depth, check_steps, facts_of
 from claude_generated import source_at, transcripts
+from claude_readings import NAMES, SOURCES, check_steps, facts_of
 from claude_transcripts import Transcript, text, tool
 from counted_bytes import counted_bytes
 from drawn import drawn
@@ -23,7 +23,6 @@ LOGS = [source for source in SOURCES if source.path.stat().st_size and source.ro
 
 FEW = 20  # bytes
 captured = pytest.mark.parametrize("source", SOURCES, ids=NAMES)
-at_both_depths = pytest.mark.parametrize("want", DEPTHS)
 
 
 @pytest.fixture(scope="module")
@@ -37,36 +36,30 @@ def transcript(tmp_path: Path) -> Transcript:
 
 
 @captured
-@at_both_depths
-def test_a_capture_read_on_from_nowhere_is_read_whole(source: SourceRef, want: Depth) -> None:
-    assert list(ADAPTER.resume_read(source, want=want, checkpoint=None).facts) == facts_of(
-        source, want
-    )
+def test_a_capture_read_on_from_nowhere_is_read_whole(source: SourceRef) -> None:
+    reading = ADAPTER.resume_read(source, checkpoint=None)
+    assert list(reading.facts) == facts_of(source, "facts")
 
 
-@at_both_depths
 @drawn(30)
 @given(data=st.data())
-def test_a_capture_read_in_steps_is_the_capture(
-    place: Path, want: Depth, data: st.DataObject
-) -> None:
+def test_a_capture_read_in_steps_is_the_capture(place: Path, data: st.DataObject) -> None:
     original = data.draw(st.sampled_from(LOGS))
     content = original.path.read_bytes()
     copy = place / "projects" / original.path.relative_to(original.root)
     copy.parent.mkdir(parents=True, exist_ok=True)
     moved = original.replace(path=copy, root=place / "projects")
     cuts = data.draw(st.lists(st.integers(0, len(content)), max_size=3))
-    check_steps(moved, content, cuts, want)
+    check_steps(moved, content, cuts)
 
 
-@at_both_depths
 @drawn(60)
 @given(data=transcripts(), agent=st.booleans(), more=st.data())
 def test_any_transcript_read_in_steps_is_the_transcript(
-    place: Path, want: Depth, data: bytes, agent: bool, more: st.DataObject
+    place: Path, data: bytes, agent: bool, more: st.DataObject
 ) -> None:
     cuts = more.draw(st.lists(st.integers(0, len(data)), max_size=4))
-    check_steps(source_at(place, agent=agent), data, cuts, want)
+    check_steps(source_at(place, agent=agent), data, cuts)
 
 
 def test_the_adapter_can_read_on() -> None:
@@ -84,28 +77,26 @@ def _talk(turns: int) -> Iterator[bytes]:
     return iter(transcript.lines)
 
 
-@at_both_depths
-def test_one_more_line_costs_one_line(tmp_path: Path, want: Depth) -> None:
+def test_one_more_line_costs_one_line(tmp_path: Path) -> None:
     source = source_at(tmp_path)
     *lines, last = _talk(600)
     source.path.write_bytes(b"\n".join(lines) + b"\n")
     with counted_bytes() as count:
-        first = ADAPTER.resume_read(source, want=want, checkpoint=None)
+        first = ADAPTER.resume_read(source, checkpoint=None)
     assert source.path.stat().st_size > CHUNK
     assert count() == pytest.approx(source.path.stat().st_size, abs=FEW)
     with source.path.open("ab") as log:
         log.write(last + b"\n")
     with counted_bytes() as count:
-        second = ADAPTER.resume_read(source, want=want, checkpoint=first.checkpoint)
+        second = ADAPTER.resume_read(source, checkpoint=first.checkpoint)
     assert count() == pytest.approx(len(last) + 1, abs=FEW)
-    assert list(second.facts) == facts_of(source, want)
+    assert list(second.facts) == facts_of(source, "facts")
     assert second.facts[0].gaps == ()
     assert first.facts[0].gaps == ("call-interrupted",)
 
 
-@at_both_depths
 def test_a_line_that_is_being_written_is_told_of_and_read_again(
-    transcript: Transcript, want: Depth
+    transcript: Transcript,
 ) -> None:
     transcript.user("hi")
     transcript.assistant(text("Hello"))
@@ -114,51 +105,45 @@ def test_a_line_that_is_being_written_is_told_of_and_read_again(
     (source,) = ADAPTER.discover(transcript.path.parents[1])
     data = transcript.path.read_bytes()
     transcript.path.write_bytes(data[:-20])
-    half = ADAPTER.resume_read(source, want=want, checkpoint=None)
+    half = ADAPTER.resume_read(source, checkpoint=None)
     told = [(problem.code, problem.line) for problem in half.facts[0].problems]
-    assert told == ([("torn-tail", 3)] if want == "facts" else [])
+    assert told == [("torn-tail", 3)]
     assert half.checkpoint is not None
     assert half.checkpoint.offset == data.rfind(b"\n", 0, -1) + 1
     transcript.path.write_bytes(data[:-1])  # all of it but the line end
-    whole = ADAPTER.resume_read(source, want=want, checkpoint=half.checkpoint)
+    whole = ADAPTER.resume_read(source, checkpoint=half.checkpoint)
     assert whole.checkpoint == half.checkpoint
     assert not whole.facts[0].problems
     assert [call.key for call in whole.facts[0].calls] == ["msg_1", "msg_2"]
 
 
-def _grown(transcript: Transcript, want: Depth) -> tuple[SourceRef, Reading]:
+def _grown(transcript: Transcript) -> tuple[SourceRef, Reading]:
     transcript.user("hi")
     transcript.assistant(text("Hello"))
     transcript.read()
     (source,) = ADAPTER.discover(transcript.path.parents[1])
-    reading = ADAPTER.resume_read(source, want=want, checkpoint=None)
+    reading = ADAPTER.resume_read(source, checkpoint=None)
     transcript.assistant(text("More"), message_id="msg_2")
     transcript.read()
     return source, reading
-
-
-def test_what_was_written_down_for_usage_is_not_taken_for_facts(transcript: Transcript) -> None:
-    source, usage = _grown(transcript, "usage")
-    again = ADAPTER.resume_read(source, want="facts", checkpoint=usage.checkpoint)
-    assert list(again.facts) == facts_of(source, "facts")
 
 
 @pytest.mark.parametrize("state", [b"", b"\xc1", b"\x93\x01\x02\x03", b"\x80"])
 def test_a_state_that_cannot_be_read_costs_a_whole_reading(
     transcript: Transcript, state: bytes
 ) -> None:
-    source, first = _grown(transcript, "facts")
+    source, first = _grown(transcript)
     assert first.checkpoint is not None
     broken = msgspec.structs.replace(first.checkpoint, state=state)
-    again = ADAPTER.resume_read(source, want="facts", checkpoint=broken)
+    again = ADAPTER.resume_read(source, checkpoint=broken)
     assert list(again.facts) == facts_of(source, "facts")
 
 
 def test_a_file_that_shrank_is_read_anew(transcript: Transcript) -> None:
-    source, first = _grown(transcript, "facts")
+    source, first = _grown(transcript)
     transcript.lines = [transcript.lines[-1][:-1] + b"}"]
     transcript.read()
-    again = ADAPTER.resume_read(source, want="facts", checkpoint=first.checkpoint)
+    again = ADAPTER.resume_read(source, checkpoint=first.checkpoint)
     assert list(again.facts) == facts_of(source, "facts")
     assert [call.key for call in again.facts[0].calls] == ["msg_2"]
 
@@ -166,9 +151,9 @@ def test_a_file_that_shrank_is_read_anew(transcript: Transcript) -> None:
 def test_a_file_that_is_gone_is_a_problem_and_no_place_to_go_on_from(
     transcript: Transcript,
 ) -> None:
-    source, first = _grown(transcript, "usage")
+    source, first = _grown(transcript)
     transcript.path.unlink()
-    gone = ADAPTER.resume_read(source, want="usage", checkpoint=first.checkpoint)
+    gone = ADAPTER.resume_read(source, checkpoint=first.checkpoint)
     assert [problem.code for problem in gone.facts[0].problems] == ["unreadable"]
     assert gone.checkpoint is None
 
@@ -178,10 +163,10 @@ def test_a_title_file_is_read_whole_each_time(tmp_path: Path) -> None:
     title.parent.mkdir(parents=True)
     title.write_text('{"customTitle": "Mine"}')
     (source,) = ADAPTER.discover(tmp_path / "projects")
-    good = ADAPTER.resume_read(source, want="facts", checkpoint=None)
+    good = ADAPTER.resume_read(source, checkpoint=None)
     assert [note.text for facts in good.facts for note in facts.notes] == ["Mine"]
     title.write_text("{")
-    bad = ADAPTER.resume_read(source, want="facts", checkpoint=good.checkpoint)
+    bad = ADAPTER.resume_read(source, checkpoint=good.checkpoint)
     assert [problem.code for problem in bad.problems] == ["bad-record"]
     assert (bad.facts, bad.checkpoint) == ((), None)
 
@@ -192,15 +177,15 @@ def test_a_sum_that_cannot_be_written_down_costs_the_next_reading(transcript: Tr
         transcript.raw({"type": "cost", "costUSD": 1e9})
     transcript.read()
     (source,) = ADAPTER.discover(transcript.path.parents[1])
-    reading = ADAPTER.resume_read(source, want="usage", checkpoint=None)
+    reading = ADAPTER.resume_read(source, checkpoint=None)
     assert reading.facts[0].native_nusd == 25 * 10**18
     assert reading.checkpoint is None
 
 
 def test_problems_are_kept_up_to_a_bound_over_all_steps(transcript: Transcript) -> None:
-    source, first = _grown(transcript, "facts")
+    source, first = _grown(transcript)
     transcript.lines[2:2] = [b"{broken"] * 150
     transcript.read()
-    again = ADAPTER.resume_read(source, want="facts", checkpoint=first.checkpoint)
+    again = ADAPTER.resume_read(source, checkpoint=first.checkpoint)
     assert again.facts[0].problem_count == 150
     assert list(again.facts) == facts_of(source, "facts")

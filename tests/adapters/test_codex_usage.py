@@ -1,4 +1,4 @@
-"""Codex: reading usage alone, and decoding many lines at once, are exact."""
+"""Codex: reading without messages, and decoding many lines at once, are exact."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from codex_any import (
     CAPTURES,
     apart_from_each_other,
-    cost_fields,
     lines,
     logs,
     read_whole,
@@ -34,24 +33,17 @@ def sources(request: pytest.FixtureRequest) -> list[SourceRef]:
     return list(ADAPTER.discover(request.param))
 
 
-def test_usage_of_every_capture_is_that_of_its_facts(sources: list[SourceRef]) -> None:
+def test_facts_of_every_capture_are_those_of_its_messages(sources: list[SourceRef]) -> None:
     for source in sources:
-        assert cost_fields(read_whole(source, "usage")) == cost_fields(read_whole(source, "facts"))
-
-
-def test_usage_of_a_log_has_no_trace(sources: list[SourceRef]) -> None:
-    logs = [source for source in sources if source.path.suffix == ".jsonl"]
-    assert not any(facts.trace for source in logs for facts in read_whole(source, "usage").facts)
+        assert read_whole(source) == read_whole(source, "all")
 
 
 @drawn(100)
 @given(data=logs())
-def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
+def test_facts_of_any_log_are_those_of_its_messages(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = write(Path(folder), data)
-        usage, facts = read_whole(source, "usage"), read_whole(source, "facts")
-    assert cost_fields(usage) == cost_fields(facts)
-    assert usage.problems == facts.problems
+        assert read_whole(source) == read_whole(source, "all")
 
 
 @drawn(100)
@@ -59,31 +51,30 @@ def test_usage_of_any_log_is_that_of_its_facts(data: bytes) -> None:
 def test_many_lines_at_once_mean_what_each_means_by_itself(found: list[bytes]) -> None:
     """A line followed by a zero byte, as left by a crash, is read alone with the same result."""
     with tempfile.TemporaryDirectory() as folder:
-        together = read_whole(write(Path(folder), b"\n".join(found)), "facts")
-        apart = read_whole(write(Path(folder), apart_from_each_other(found)), "facts")
+        together = read_whole(write(Path(folder), b"\n".join(found)))
+        apart = read_whole(write(Path(folder), apart_from_each_other(found)))
     assert together == apart
 
 
 @drawn()
 @given(path=st.sampled_from(ROLLOUTS), data=st.data())
-def test_usage_of_a_spoiled_capture_is_that_of_its_lines_by_themselves(
+def test_facts_of_a_spoiled_capture_are_those_of_its_lines_by_themselves(
     path: Path, data: st.DataObject
 ) -> None:
     found = path.read_bytes().removesuffix(b"\n").split(b"\n")
     for place in data.draw(st.sets(st.integers(0, len(found) - 1), min_size=1, max_size=4)):
         found[place] = spoiled(data, found[place])
     with tempfile.TemporaryDirectory() as folder:
-        together = read_whole(write(Path(folder), b"\n".join(found) + b"\n"), "usage")
-        apart = read_whole(write(Path(folder), apart_from_each_other(found)), "facts")
-    assert cost_fields(together) == cost_fields(apart)
-    assert together.problems == apart.problems
+        together = read_whole(write(Path(folder), b"\n".join(found) + b"\n"))
+        apart = read_whole(write(Path(folder), apart_from_each_other(found)))
+    assert together == apart
 
 
 def made_by(rollout: Writer) -> list[str | None]:
-    """Return the messages that the calls of a log produced, which are equal at every depth."""
+    """Return the messages that the calls of a log produced, which are equal in every reading."""
     facts, messages, _ = rollout.read()
     source = SourceRef(agent="codex", path=rollout.path, root=rollout.path.parent.parent)
-    (usage,) = read_whole(source, "usage").facts
+    (usage,) = read_whole(source).facts
     assert usage.calls == facts.calls
     spoken = {message.id for message in messages if message.role == "assistant"}
     made = [call.message_id for call in facts.calls]
@@ -140,7 +131,7 @@ def test_a_value_that_is_spread_over_lines_is_no_record(tmp_path: Path) -> None:
         '"payload": {"type": "token_count"', '"payload":\n{"type": "token_count"'
     )
     assert spread != whole
-    reading = read_whole(write(tmp_path, spread.encode()), "usage")
+    reading = read_whole(write(tmp_path, spread.encode()))
     assert [facts.calls for facts in reading.facts] == [()]
     assert {problem.code for problem in reading.facts[0].problems} == {"bad-line"}
 
@@ -164,7 +155,7 @@ def test_a_giant_line_is_not_loaded(tmp_path: Path) -> None:
         stream.write(b'"}]}}\n')
     tracemalloc.start()
     try:
-        (facts,) = read_whole(source, "usage").facts
+        (facts,) = read_whole(source).facts
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

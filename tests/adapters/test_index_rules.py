@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 import pytest
 from pi_logs import header, user, write
 
@@ -55,17 +54,12 @@ class Lines:
     def read(
         self, source: SourceRef, *, want: Want, only: str | None = None, until: int | None = None
     ) -> Iterator[Item]:
-        del only, until
+        del want, only, until
         facts = _facts(source, source.path.read_bytes().count(b"\n"))
-        if want == "usage" and self._mistake == "loses usage":
-            facts = msgspec.structs.replace(facts, gaps=())
         yield Head(session_id=facts.session_id)
         yield facts
 
-    def resume_read(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
-    ) -> Reading:
-        del want
+    def resume_read(self, source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
         start = 0 if checkpoint is None else checkpoint.offset
         before = 0 if checkpoint is None else int(checkpoint.state)
         with source.path.open("rb") as stream:
@@ -117,11 +111,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def check_reading_on(adapter: Lines, home: Path) -> None:
-    for want in ("usage", "facts"):
-        rules_for(adapter).test_a23_reading_on_equals_reading_at_once(
-            [*adapter.discover(home)],
-            want,
-        )
+    rules_for(adapter).test_a23_reading_on_equals_reading_at_once([*adapter.discover(home)])
 
 
 def test_reading_on_as_it_should_be_passes(home: Path) -> None:
@@ -132,13 +122,6 @@ def test_reading_on_as_it_should_be_passes(home: Path) -> None:
 def test_reading_on_that_is_not_the_same_is_found(mistake: Mistake, home: Path) -> None:
     with pytest.raises(AssertionError):
         check_reading_on(Lines(mistake), home)
-
-
-def test_usage_that_says_less_about_cost_is_found(home: Path) -> None:
-    sources = [*Lines().discover(home)]
-    rules_for(Lines()).test_a21_usage_alone_equals_the_facts(sources)
-    with pytest.raises(AssertionError):
-        rules_for(Lines("loses usage")).test_a21_usage_alone_equals_the_facts(sources)
 
 
 def test_a_file_that_is_needed_but_not_named_is_found(home: Path, tmp_path: Path) -> None:

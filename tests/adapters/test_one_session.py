@@ -35,7 +35,11 @@ CAPTURES = find_captures(Path(__file__).parent.parent / "captures")
 def opened_below(home: Path) -> Generator[Callable[[], set[str]]]:
     """Names of the files that the body opens, each once."""
     with opened_files() as found:
-        yield lambda: {Path(path).name for path in found if path.startswith(str(home))}
+        yield lambda: {
+            path.name
+            for path in map(Path, found)
+            if path.is_relative_to(home) and not path.is_dir()
+        }
 
 
 def reading_everything(home: Path, agent: str) -> Client:

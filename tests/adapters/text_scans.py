@@ -120,5 +120,5 @@ def _offset(scanned: ExtractedTexts) -> int | None:
 
 def _is_within(doc: TextDoc, grown: TextDoc) -> bool:
     """Whether every text of a document is in one that came later."""
-    spoken = "\n".join(grown.spoken)
-    return doc.tools in grown.tools and all(text in spoken for text in doc.spoken)
+    spoken, tools = "\n".join(grown.spoken), "\n".join(grown.tools)
+    return all(text in spoken for text in doc.spoken) and all(text in tools for text in doc.tools)

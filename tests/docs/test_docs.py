@@ -38,6 +38,7 @@ from amux.model.reports import (
     FileReport,
     IndexCheck,
     IndexedSources,
+    IndexerStatus,
     IndexMismatch,
     IndexStatus,
     NextLoss,
@@ -62,8 +63,8 @@ PUBLIC_TYPES: tuple[type[Model], ...] = (
     CostBlock, BurnRate, BlockProjection,
     SessionDiff, DiffSide, DiffOperation, DiffStats, CostExplanation, ExplainedCall,
     AgentStatus, Overview, Problem, Note, SessionAnnotations, SessionChange,
-    RootReport, FileReport, NextLoss, IndexStatus, IndexedSources, IndexCheck, IndexMismatch,
-    AgentEvent, Launch, UnknownReport, UnknownType, UnknownField, UnknownFile,
+    RootReport, FileReport, NextLoss, IndexStatus, IndexerStatus, IndexedSources, IndexCheck,
+    IndexMismatch, AgentEvent, Launch, UnknownReport, UnknownType, UnknownField, UnknownFile,
 )  # fmt: skip
 _ASKS_FOR_A_VARIABLE = re.compile(r"\b(?:path_from|env\.get|dir_from)\(\s*\"([A-Z][A-Z0-9_]*)\"")
 _ROW = re.compile(r"^\| `(\w+)` \|[^|]*\|\s*(always)?\s*\|", re.MULTILINE)

@@ -276,14 +276,14 @@ def test_no_location_is_touched(home: Path, threads: Threads, index: bool) -> No
 def test_no_process_is_forked_to_read_threads(home: Path, threads: Threads) -> None:
     seen: list[int] = []
 
-    def counted(tasks: Any, work: Any, *, workers: int = 1) -> Any:
+    def counted(tasks: Any, work: Any, *, workers: int = 1, **more: Any) -> Any:
         seen.append(workers)
-        return work_through(tasks, work, workers=workers)
+        return work_through(tasks, work, workers=workers, **more)
 
     with (
         patch("amux.index.facts.sources.work_through", counted),
         patch("amux.index.text.update.work_through", counted),
-        patch("amux.index.facts.sources._MIN_SHARED_BYTES", -1),
+        patch("amux.index.pool._FORK_BYTES", -1),
         patch("amux.index.text.update._BULK", -1),
         open_client(home, threads) as client,
     ):

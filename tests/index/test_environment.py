@@ -82,8 +82,12 @@ def rows(cache: Path) -> set[tuple[str, str, int]]:
     return _select(cache, "SELECT agent, id, rowid FROM session")
 
 
-def results(cache: Path, kind: str) -> set[tuple[str, bytes]]:
-    return _select(cache, f"SELECT agent, members FROM result WHERE kind = '{kind}'")
+def results(cache: Path) -> set[tuple[str, bytes]]:
+    return _select(cache, "SELECT agent, members FROM result")
+
+
+def spendings(cache: Path) -> set[tuple[str, str, bytes]]:
+    return _select(cache, "SELECT agent, kind, body FROM payload")
 
 
 def _select(cache: Path, query: str) -> set[Any]:
@@ -108,15 +112,17 @@ def test_a_new_run_rebuilds_one_cluster(home: Path, tmp_path: Path) -> None:
     write_runs(home, {"sessionId": uuid_of(5), "cost": run_cost(2.5)})
     settle(home)
     for lines in ([], [RUN]):
-        before = {kind: results(cache, kind) for kind in ("sessions", "spending", "hours")}
-        written = rows(cache)
+        before, spent, written = results(cache), spendings(cache), rows(cache)
         write_runs(home, {"sessionId": uuid_of(5), "cost": run_cost(2.5)}, *lines)
         settle(home)
         with indexed(home, cache) as client:
             ask(client)
         assert [agent for agent, *_ in rows(cache) - written] == ["claude"]
-        for kind, some in before.items():
-            assert [agent for agent, _ in results(cache, kind) - some] == ["claude"], kind
+        assert [agent for agent, _ in results(cache) - before] == ["claude"]
+        assert sorted(row[:2] for row in spendings(cache) - spent) == [
+            ("claude", "hours"),
+            ("claude", "spending"),
+        ]
 
 
 @pytest.mark.parametrize("run", [{"sessionId": uuid_of(3), "tags": ["x"]}, {"cost": run_cost(1)}])

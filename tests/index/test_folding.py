@@ -73,7 +73,7 @@ def test_folding_ignores_case_and_white_space(text: str) -> None:
 def test_the_index_holds_exactly_the_words(text: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     index = TextIndex(connection)
-    index.add(1, [TextDoc(0, (text,), "")])
+    index.add(1, [TextDoc(0, (text,), ())])
     connection.execute("CREATE VIRTUAL TABLE instances USING fts5vocab(spoken, instance)")
     held = connection.execute('SELECT term FROM instances ORDER BY "offset"').fetchall()
     assert [term for (term,) in held] == words(text)

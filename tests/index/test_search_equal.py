@@ -8,6 +8,8 @@ import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from builders import CAPTURES, ClaudeSession, open_client, uuid_of, write_claude
@@ -124,6 +126,40 @@ def test_a_damaged_text_index_is_ignored_and_rebuilt(tmp_path: Path) -> None:
     for _ in range(2):
         with indexed(home, cache) as client:
             assert hits(client, "fox") == wanted
+
+
+_PHRASES = [f'"{first} {second}"' for first in ("red", "fox", "x_y") for second in ("red", "fox")]
+_part = st.lists(
+    st.sampled_from(("red", "fox", "x_y", "redfox", ".", "\n")), min_size=1, max_size=4
+).map(" ".join)
+
+
+@drawn(25)
+@given(
+    st.lists(_part, min_size=1, max_size=3),
+    st.one_of(_part, st.lists(_part.map(lambda text: {"type": "text", "text": text}), max_size=3)),
+)
+def test_phrases_in_tool_text_are_equal_with_an_index(given_: list[str], output: Any) -> None:
+    with TemporaryDirectory() as folder:
+        home = Path(folder, "home")
+        session = ClaudeSession(home, uuid_of(1)).prompt("red")
+        session.tool_call("t1", {str(at): text for at, text in enumerate(given_)}, name="fox")
+        session.tool_result("t1", output).reply("fox").write()
+        direct = create_client(home=home, now=NOW)
+        with indexed(home, Path(folder, "cache")) as client:
+            for query in _PHRASES:
+                assert hits(client, query) == hits(direct, query), query
+
+
+def test_a_text_of_an_output_is_found_although_a_longer_word_contains_it(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path, uuid_of(1)).prompt("look").tool_call("t1", {})
+    blocks = [{"type": "text", "text": "redfox"}, {"type": "other", "note": "fox"}]
+    session.tool_result("t1", blocks).reply("done").write()
+    direct = create_client(home=tmp_path, now=NOW)
+    with indexed(tmp_path, tmp_path / "cache") as client:
+        for query in ("fox*", '"fox"', "fox"):
+            assert len(hits(direct, query)) == 1
+            assert hits(client, query) == hits(direct, query)
 
 
 def test_tool_text_is_not_what_was_said(tmp_path: Path) -> None:

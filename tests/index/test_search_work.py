@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from builders import ClaudeSession, open_client, uuid_of, write_claude, write_codex
@@ -11,6 +15,7 @@ from msgspec.structs import replace
 from test_search_equal import hits, indexed
 from test_work import age, opened_below, settle
 
+from amux.adapters import load_builtin
 from amux.client import Client
 from amux.model.options import SearchSort, SessionQuery
 
@@ -101,6 +106,43 @@ def test_only_part_of_a_long_session_is_read_for_its_hits(tmp_path: Path) -> Non
         assert hits(client, "common") == hits(direct, "common")
         (everything,) = client.sessions.search("common", hits=None)
         assert len(everything.hits) == 200
+
+
+def test_of_a_phrase_in_tool_text_only_the_shown_messages_are_decoded(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for number in range(1, 11):
+        session = ClaudeSession(home, uuid_of(number)).prompt("go")
+        for call in range(20):
+            text = "one common phrase" if call % 2 else "phrase of one more common word"
+            session.tool_call(f"t{call}", {"command": "ls"}).tool_result(f"t{call}", text)
+        session.reply().write()
+    settle(home)
+    query = SessionQuery(text='"common phrase"', limit=3)
+    direct = open_client(home).search_report(query)
+    with indexed(home, tmp_path / "cache") as client:
+        client.search_report(SessionQuery(text="anything"))
+        with counted_decodings() as decoded:
+            report = client.search_report(query)
+    assert [each.hits for each in report.sessions] == [each.hits for each in direct.sessions]
+    assert [each.hit_count for each in report.sessions] == [10, 10, 10]
+    assert decoded() == sum(len(each.hits) for each in report.sessions) == 9
+
+
+@contextmanager
+def counted_decodings() -> Generator[Callable[[], int]]:
+    """Count the messages that are read from where they lie, and readings of whole sources."""
+    claude, count = load_builtin("claude"), 0
+    with ExitStack() as patched:
+        for member in ("read_message_at", "read"):
+            original = getattr(claude, member)
+
+            def counted(*given: Any, original: Any = original, **named: Any) -> Any:
+                nonlocal count
+                count += 1
+                return original(*given, **named)
+
+            patched.enter_context(patch.object(claude, member, counted, create=True))
+        yield lambda: count
 
 
 FILTERS = [

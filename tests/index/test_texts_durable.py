@@ -22,7 +22,7 @@ TERMS: tuple[tuple[TermKind, str], ...] = (
 
 def messages(count: int) -> list[TextDoc]:
     return [
-        TextDoc(number, (f"message {number} with a needle{number % 7}",), f"output of {number}")
+        TextDoc(number, (f"message {number} with a needle{number % 7}",), (f"output of {number}",))
         for number in range(count)
     ]
 
@@ -44,7 +44,7 @@ def build(path: Path, *, units: int = 40) -> None:
 def test_an_index_answers_the_same_when_it_is_opened_again(tmp_path: Path) -> None:
     build(tmp_path / "texts.db", units=3)
     index = TextIndex.open(tmp_path / "texts.db")
-    index.add(4, [TextDoc(0, ("a newneedle",), "")])
+    index.add(4, [TextDoc(0, ("a newneedle",), ())])
     index.close()
     index = TextIndex.open(tmp_path / "texts.db")
     assert units_with(index, "word", "needle") == {1: 50, 2: 50, 3: 50, 4: 1}
@@ -60,7 +60,7 @@ def test_a_reader_during_a_bulk_load_sees_the_previous_state(tmp_path: Path) -> 
     assert units_with(reader, "word", "eedle") == {1: 50}
     writer.save()
     assert units_with(reader, "word", "eedle") == {1: 50, 2: 50}
-    writer.add(3, [TextDoc(0, ("another wheedle",), "")])
+    writer.add(3, [TextDoc(0, ("another wheedle",), ())])
     writer.finish_bulk()
     assert units_with(reader, "word", "eedle") == {1: 50, 2: 50, 3: 1}
     reader.close()
@@ -70,14 +70,14 @@ def test_a_reader_during_a_bulk_load_sees_the_previous_state(tmp_path: Path) -> 
 def test_an_interrupted_bulk_load_preserves_saved_batches(tmp_path: Path) -> None:
     writer = TextIndex.open(tmp_path / "texts.db")
     writer.begin_bulk()
-    writer.add(1, [TextDoc(0, ("saved words",), "")])
+    writer.add(1, [TextDoc(0, ("saved words",), ())])
     writer.save()
-    writer.add(2, [TextDoc(0, ("lost words",), "")])
+    writer.add(2, [TextDoc(0, ("lost words",), ())])
     writer.close()
     index = TextIndex.open(tmp_path / "texts.db")
     assert index.documents("word", "ord").exact
     assert units_with(index, "word", "ord") == {1: 1}
-    index.add(3, [TextDoc(0, ("cordial",), "")])
+    index.add(3, [TextDoc(0, ("cordial",), ())])
     assert units_with(index, "word", "ord") == {1: 1, 3: 1}
     index.close()
 
@@ -150,7 +150,7 @@ def use(path: Path) -> None:
         index.begin_bulk()
         index.add(1000, messages(3))
         index.finish_bulk()
-        assert index.needs_rebuild in {True, False}
+        index.document_counts()
     finally:
         index.close()
 

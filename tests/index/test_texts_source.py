@@ -64,7 +64,7 @@ def test_the_texts_of_every_capture_are_those_of_its_messages(
         spoken = [
             doc for _, docs in source_texts(adapter, ref, tools=False).batches for doc in docs
         ]
-        assert all(doc.tools == "" for doc in spoken)
+        assert not any(doc.tools for doc in spoken)
         assert {doc.spoken for doc in spoken if doc.spoken} == {
             doc.spoken for docs in want.values() for doc in docs if doc.spoken
         }
@@ -82,7 +82,7 @@ def test_a_very_long_text_is_searched_to_its_end(tmp_path: Path) -> None:
     ref = transcript(tmp_path / "s.jsonl", "short", long)
     index = TextIndex(sqlite3.connect(":memory:", isolation_level=None))
     for _, docs in source_texts(CLAUDE, ref, tools=True).batches:
-        assert sum(len(doc.tools) + sum(map(len, doc.spoken)) for doc in docs) < LONG_LINE
+        assert sum(len(text) for doc in docs for text in (*doc.spoken, *doc.tools)) < LONG_LINE
         index.add(1, docs)
     assert index.documents("word", "eepneedl").ids == [1 << 20 | UNPLACED_TEXT]
     assert index.documents("word", "start").ids == [1 << 20 | UNPLACED_TEXT]

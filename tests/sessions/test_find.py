@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,11 @@ from builders import (
     write_codex,
 )
 
+from amux import create_client
 from amux.client import Client
-from amux.errors import AgentNotFoundError, AmbiguousIdError, SessionNotFoundError
+from amux.errors import AgentNotFoundError, AmbiguousIdError, AmuxError, SessionNotFoundError
 from amux.model.ids import NativeRef
+from amux.model.options import SessionListOptions
 from amux.testing import Capture
 
 
@@ -134,6 +136,73 @@ def test_every_session_of_a_capture_is_found_by_all_its_names(
         for name in (expected["session_id"], *aliases):
             found = client.find(f"{capture.agent}:{name}")
             assert found.native_session_id == expected["session_id"]
+
+
+def outcome(client: Client, text: str, agent: str | None = None) -> object:
+    """The session that a text names, or everything an error says."""
+    try:
+        return client.find(text, agent=agent)
+    except AmuxError as error:
+        candidates = error.candidates if isinstance(error, AmbiguousIdError) else ()
+        return type(error), str(error), error.hint, candidates
+
+
+def texts_for(client: Client) -> Iterator[str]:
+    """Ids, beginnings of ids, titles of a few sessions, and texts that name nothing."""
+    everything = SessionListOptions(limit=None, include_children=True, include_archived=True)
+    by_kind = {each.kind: each for each in client.list_report(None, everything).sessions}
+    for session in by_kind.values():
+        yield from (session.session_id, session.session_id[:8], f"{session.session_id}0")
+        yield from (session.title, session.title[:-1])
+    yield from ("ffffffff-0000", "rollout", "session", "%", "\ud800", "")
+
+
+@pytest.mark.parametrize("capture", CAPTURES, ids=lambda capture: capture.name)
+def test_an_index_changes_no_outcome(
+    capture: Capture, shared_home: SharedHome, tmp_path: Path
+) -> None:
+    home = shared_home(capture)
+    plain = open_client(home)
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path)}) as client:
+        client.index.update()
+        for text in dict.fromkeys(texts_for(plain)):
+            assert outcome(client, text) == outcome(plain, text), text
+
+
+def test_an_index_changes_no_outcome_whatever_it_lacks(home: Path, tmp_path: Path) -> None:
+    texts = (uuid_of(1), uuid_of(2), uuid_of(3), "00000001", "one", "two", "four", "claude:one")
+    write_claude(home, 1, prompt="one")
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")}) as client:
+        client.index.update()
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: None,
+        lambda: write_codex(home, 2, prompt="two"),
+        lambda: write_codex(home, 1, prompt="three"),  # the id of another agent's session
+        lambda: write_claude(home, 3, prompt="one", cwd="/src/other"),  # its title
+        lambda: write_claude(home, 1, prompt="four", cwd="/src/other"),  # its id in another folder
+        lambda: next((home / ".codex").rglob(f"*{uuid_of(2)}*")).unlink(),
+        lambda: next((home / ".claude").rglob(f"{uuid_of(3)}*")).write_bytes(b"\xff\n"),
+        lambda: next((home / ".claude").rglob(f"{uuid_of(1)}*")).write_bytes(b""),
+    )
+    for change in changes:
+        change()
+        plain = open_client(home)
+        with create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")}) as client:
+            for text in texts:
+                assert outcome(client, text) == outcome(plain, text), text
+
+
+def test_an_unreadable_source_is_named_with_an_index_too(home: Path, tmp_path: Path) -> None:
+    write_claude(home, 1)
+    write_codex(home, 2).path.with_suffix(".jsonl.zst").write_bytes(b"no archive")
+    broken = home / ".hermes" / "state.db"
+    broken.parent.mkdir()
+    broken.write_bytes(b"SQLite format 3\0" + b"broken" * 100)
+    plain = outcome(open_client(home), "no such session")
+    assert "could not be read" in str(plain)
+    with create_client(home=home, env={"AMUX_CACHE_DIR": str(tmp_path / "cache")}) as client:
+        client.index.update()
+        assert outcome(client, "no such session") == plain
 
 
 def test_a_rollouts_file_name_is_a_name_of_its_session(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from builders import ClaudeSession, uuid_of
@@ -23,11 +22,9 @@ class GoesOn(ClaudeAdapter):
     def __init__(self) -> None:
         self.asked: list[Checkpoint | None] = []
 
-    def resume_read(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
-    ) -> Reading:
+    def resume_read(self, source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
         self.asked.append(checkpoint)
-        facts = [item for item in self.read(source, want=want) if isinstance(item, Facts)]
+        facts = [item for item in self.read(source, want="facts") if isinstance(item, Facts)]
         offset = source.path.stat().st_size
         return Reading(facts=tuple(facts), checkpoint=Checkpoint(offset=offset, state=b""))
 

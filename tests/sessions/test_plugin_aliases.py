@@ -172,13 +172,8 @@ class NewDiary(Diary):
         return path.read_text()
 
     def resume_read(
-        self,
-        source: amux.SourceRef,
-        *,
-        want: Literal["usage", "facts"],
-        checkpoint: kit.Checkpoint | None,
+        self, source: amux.SourceRef, *, checkpoint: kit.Checkpoint | None
     ) -> kit.Reading:
-        assert want == "facts"
         offset, state = (0, b"") if checkpoint is None else (checkpoint.offset, checkpoint.state)
         data = self.data_after(source, offset, state)
         reached = kit.Checkpoint(offset=len(data), state=data)
@@ -260,13 +255,13 @@ def test_read_on_makes_an_adapter_resumable(root: Path) -> None:
     guarded = as_adapter(OldDiary())
     assert isinstance(guarded, Resumable)
     source = next(iter(guarded.discover(root)))
-    reading = guarded.resume_read(source, want="facts", checkpoint=None)
+    reading = guarded.resume_read(source, checkpoint=None)
     data = USER + ANSWER
     assert (reading.checkpoint, reading.problems) == (
         kit.Checkpoint(offset=len(data), state=data),
         (),
     )
-    assert guarded.resume_read(source, want="facts", checkpoint=reading.checkpoint) == reading
+    assert guarded.resume_read(source, checkpoint=reading.checkpoint) == reading
 
 
 def source_ref(**fields: Any) -> amux.SourceRef:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import pytest
@@ -63,7 +62,6 @@ def test_an_adapter_that_knows_only_facts_and_all_is_never_asked_for_more(
     assert [s.session_id for s in client.sessions.search("needle")] == ["one"]
     guarded = as_adapter(strict)
     (source, _) = guarded.discover(root)
-    assert [*guarded.read(source, want="usage")] == [*strict.read(source, want="facts")]
     assert [*guarded.read(source, want="texts")] == [*strict.read(source, want="all")]
 
 
@@ -107,12 +105,10 @@ class Resuming(MemoryAdapter):
 
     broken = False
 
-    def resume_read(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
-    ) -> Reading:
+    def resume_read(self, source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
         if self.broken:
             raise RuntimeError("lost the place")
-        facts = [item for item in self.read(source, want=want) if isinstance(item, Facts)]
+        facts = [item for item in self.read(source, want="facts") if isinstance(item, Facts)]
         offset = 1 if checkpoint is None else checkpoint.offset + 1
         return Reading(facts=tuple(facts), checkpoint=Checkpoint(offset=offset, state=b""))
 
@@ -131,11 +127,11 @@ def test_reading_on_is_forwarded_and_a_fault_leads_to_a_direct_reading(root: Pat
     guarded = as_adapter(memory)
     assert isinstance(guarded, Resumable)
     (source,) = guarded.discover(root)
-    first = guarded.resume_read(source, want="facts", checkpoint=None)
-    second = guarded.resume_read(source, want="facts", checkpoint=first.checkpoint)
+    first = guarded.resume_read(source, checkpoint=None)
+    second = guarded.resume_read(source, checkpoint=first.checkpoint)
     assert second == Reading(facts=(facts,), checkpoint=Checkpoint(offset=2, state=b""))
     memory.broken = True
-    direct = guarded.resume_read(source, want="usage", checkpoint=second.checkpoint)
+    direct = guarded.resume_read(source, checkpoint=second.checkpoint)
     assert (direct.facts, direct.checkpoint) == ((facts,), None)
     (problem,) = direct.problems
     assert isinstance(problem, Problem)

@@ -191,19 +191,8 @@ def test_a_regular_expression_stands_between_slashes() -> None:
     [
         ("/[/", "is not a valid regular expression"),
         ("/foo(/", "is not a valid regular expression"),
-        (r"/(\w+\s?)+$/", "may take forever"),
-        (r"/(\w+)+!$/", "may take forever"),
-        ("/(.*)*x{3}y/", "may take forever"),
-        ("/((a{2,}b)?c){3,}/", "may take forever"),
-        (r"/([)\]*]a+)+/", "may take forever"),
-        ("/(a|aa)+$/", "may take forever"),
-        ("/(a|a)*b/", "may take forever"),
-        ("/(?:a|b|ab)*c/", "may take forever"),
-        ("/(a?){50}a{50}c/", "may take forever"),
-        (r"/x(\w*)(\d*)(\w*)(\d+)!/", "may take forever"),
-        ("/(?=(a+)(a+)(a+)b)a/", "may take forever"),
-        (r"/(a*)\1\1b/", "may take forever"),
-        ("/" + "a?" * 30 + "b/", "may take forever"),
+        (r"/\p{L}/", "is not a valid regular expression"),
+        ("/a(?i)b/", "is not a valid regular expression"),
     ],
 )
 def test_an_expression_that_cannot_be_used_is_text_and_a_note_says_why(

@@ -25,16 +25,9 @@ from amux.model.reports import Persistence
 from amux.model.texts import TextDoc
 from amux.model.usage import Call
 
-Want = Literal["usage", "facts", "texts", "all"]
-"""How much of a source to read. "usage": only the data that affects cost. "facts": everything but
-message bodies. "texts": also bodies, to search in; a text of megabytes may be truncated. "all":
-everything. Facts do not depend on `want`, except that "usage" may omit the fields that
-`USAGE_LEAVES_OUT` lists. An adapter without a faster way treats "usage" like "facts"."""
-
-USAGE_LEAVES_OUT: Final = (
-    "trace", "first_prompt", "fallback_title", "name", "updated_at", "version", "models",
-    "compactions", "notes", "problems", "problem_count", "raw",
-)  # fmt: skip
+Want = Literal["facts", "texts", "all"]
+"""How much of a source to read. "facts": everything but message bodies. "texts": also bodies, to
+search in; a text of megabytes may be truncated. "all": everything. Facts do not depend on it."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,10 +284,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class Resumable(Protocol):
     """Optional: an adapter that can continue reading where it stopped."""
 
-    def resume_read(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
-    ) -> Reading:
-        """Return what `read` yields; read only the bytes after `checkpoint` (None: all bytes)."""
+    def resume_read(self, source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
+        """Return the facts; read only the bytes after `checkpoint` (None: all bytes)."""
         ...
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -135,10 +135,9 @@ def _read_on(
     read_on: Callable[..., Any],  # of an adapter written before 0.2
     source: SourceRef,
     *,
-    want: Literal["usage", "facts"],
     checkpoint: Checkpoint | None,
 ) -> Reading:
-    reading: Reading = read_on(source, want=want, progress=checkpoint)
+    reading: Reading = read_on(source, want="facts", progress=checkpoint)
     return replace(reading, checkpoint=reading.checkpoint or reading.progress, progress=None)
 
 
@@ -149,14 +148,12 @@ class _ResumedRead:
         self._resume = resume
         self._guard = guard
 
-    def __call__(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
-    ) -> Reading:
+    def __call__(self, source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
         """Return the adapter's reading; if it raises, that of `read`, with a problem added."""
         try:
-            return self._resume(source, want=want, checkpoint=checkpoint)
+            return self._resume(source, checkpoint=checkpoint)
         except Exception as error:  # noqa: BLE001 - foreign code
-            items = [self._guard.fault(source, error), *self._guard.read(source, want=want)]
+            items = [self._guard.fault(source, error), *self._guard.read(source, want="facts")]
             facts = tuple(item for item in items if isinstance(item, Facts))
             in_sessions = {problem for one in facts for problem in one.problems}
             problems = (item for item in items if isinstance(item, Problem))

@@ -7,9 +7,10 @@ makes the sum incomplete. What the agent's own total does not cover is estimated
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from functools import partial
 from typing import NamedTuple
 
 from amux.annotations.events import Annotations
@@ -35,30 +36,51 @@ def local_day(at: datetime, zone: tzinfo) -> date:
 
 
 class CallSpan(NamedTuple):
-    """Consecutive calls of one model on one day."""
+    """Consecutive calls of one model in one day or hour; `first` is the time of the first one."""
 
     model: str | None
-    day: date
+    first: datetime
     calls: slice
 
 
-def call_spans(calls: Sequence[Call], zone: tzinfo, *, created: datetime) -> Iterator[CallSpan]:
+FindLimits = Callable[[datetime], tuple[datetime, datetime]]
+"""Returns the start and end of the period that a moment belongs to."""
+
+
+def call_spans(
+    calls: Sequence[Call], limits: FindLimits, *, created: datetime
+) -> Iterator[CallSpan]:
     """Yield the spans of the calls; a call without a time counts as made at `created`."""
     if not calls:
         return
     start, model, first = 0, calls[0].model, calls[0].at or created
-    begin, end = _limits(first, zone)
+    begin, end = limits(first)
     for index, call in enumerate(calls):
         at = call.at or created
         if call.model != model or not begin <= at < end:
             if index > start:
-                yield CallSpan(named_model(model), local_day(first, zone), slice(start, index))
+                yield CallSpan(named_model(model), first, slice(start, index))
             start, model, first = index, call.model, at
-            begin, end = _limits(at, zone)
-    yield CallSpan(named_model(model), local_day(first, zone), slice(start, len(calls)))
+            begin, end = limits(at)
+    yield CallSpan(named_model(model), first, slice(start, len(calls)))
 
 
-def _limits(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
+def hour_limits(at: datetime) -> tuple[datetime, datetime]:
+    """Return the start and end of the hour; an empty range at the end of time."""
+    begin = full_hour(at)
+    try:
+        return begin, begin + timedelta(hours=1)
+    except OverflowError:
+        return begin, begin
+
+
+def full_hour(at: datetime) -> datetime:
+    """Return the start of the hour, in UTC."""
+    moment = at if at.tzinfo is UTC else at.astimezone(UTC)
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def day_limits(at: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
     """Return the start and end of the day; an empty range if the zone's offset changes that day."""
     try:
         local = at.astimezone(zone)
@@ -166,7 +188,7 @@ class CostCalculator:
     def __init__(
         self, prices: ModelRegistry, runs: RunIndex, annotations: Annotations | None = None
     ) -> None:
-        self._registry = prices
+        self.prices = prices
         self.runs = runs
         self.annotations = AnnotationLookup(runs, annotations)
 
@@ -174,7 +196,7 @@ class CostCalculator:
         """Return a calculator with other annotations; this one if they are the same object."""
         if annotations is self.annotations.annotations:
             return self
-        return CostCalculator(self._registry, self.runs, annotations)
+        return CostCalculator(self.prices, self.runs, annotations)
 
     def tags_of(self, session: AssembledSession) -> tuple[str, ...]:
         """Return the tags of a session."""
@@ -216,16 +238,17 @@ class CostCalculator:
             return None
         # A call without a recorded time has the price of the day on which its session began.
         day = local_day(call.at or time_span(session)[0], UTC)
-        return self._registry.rates(session.agent, model, day)
+        return self.prices.rates(session.agent, model, day)
 
     def _prices_of(self, session: AssembledSession, calls: Sequence[Call]) -> list[int | None]:
         """Return the `price` of each call; rates are looked up once per model and day."""
         prices: list[int | None] = []
-        for model, day, span in call_spans(calls, UTC, created=time_span(session)[0]):
+        limits = partial(day_limits, zone=UTC)
+        for model, first, span in call_spans(calls, limits, created=time_span(session)[0]):
             rates = None
             native: list[int | None] = [call.native_nusd for call in calls[span]]
             if model is not None and None in native:
-                rates = self._registry.rates(session.agent, model, day)
+                rates = self.prices.rates(session.agent, model, local_day(first, UTC))
             if rates is not None:
                 native = [
                     cost_nusd(call.tokens, rates) if nusd is None else nusd
@@ -279,6 +302,20 @@ class CostCalculator:
         gaps = (*gaps, COST_PARTLY_RECORDED) + (() if rest.is_priced else (UNPRICED_MODEL,))
         source: CostSource = "estimate" if rest.nusd else "native"
         return _spread(calls, prices, recorded + rest.nusd, source=source, gaps=gaps)
+
+
+class CachedCosts(CostCalculator):
+    """Computes the cost of each session once, as long as none of the sessions changes."""
+
+    def __init__(self, costs: CostCalculator) -> None:
+        super().__init__(costs.prices, costs.runs, costs.annotations.annotations)
+        self._found: dict[AssembledSession, SessionCost | None] = {}
+
+    def cost_of(self, session: AssembledSession) -> SessionCost | None:
+        """Return the session's cost."""
+        if session not in self._found:
+            self._found[session] = super().cost_of(session)
+        return self._found[session]
 
 
 def gaps_of(members: Iterable[AssembledSession]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -22,7 +23,10 @@ from amux.assembly.cost import (
     CostCalculator,
     SessionCost,
     call_spans,
+    day_limits,
+    full_hour,
     gaps_of,
+    hour_limits,
     local_day,
     why_unknown,
 )
@@ -159,8 +163,10 @@ def session_entries(
     kind: EntryKind = "spent"
     totals: dict[tuple[str, date], SpendTotals] = {}
     if cost is not None:
-        for model, day, calls in call_spans(cost.calls, zone, created=created):
-            spent = totals.setdefault((model or NO_MODEL, day), SpendTotals())
+        limits = partial(day_limits, zone=zone)
+        for model, first, calls in call_spans(cost.calls, limits, created=created):
+            key = (model or NO_MODEL, local_day(first, zone))
+            spent = totals.setdefault(key, SpendTotals())
             spent.add_calls(cost.calls[calls], cost.shares[calls])
         if _has_extra(cost):
             key = (primary_model(session) or NO_MODEL, local_day(created, zone))
@@ -246,7 +252,7 @@ def spending_of(assembly: Assembly, costs: CostCalculator, zone: tzinfo) -> Spen
 def unread_sources(assembly: Assembly) -> tuple[Problem, ...]:
     """Return the problems that made whole sources unreadable.
 
-    A source with calls is not one of them: its other contents depend on what it was read for.
+    A source with calls is not one of them: the part with its usage could be read.
     """
     sessions = (*assembly.all_sessions(), *assembly.unattributed)
     parts = [part for session in sessions for part in session.sources if part.facts.calls]
@@ -271,7 +277,7 @@ class HourEntry(SpendTotals, kw_only=True, array_like=True, gc=False):
     @property
     def begin(self) -> datetime:
         """Return the start of the hour."""
-        return _full_hour(self.first_at)
+        return full_hour(self.first_at)
 
 
 class HourlySpending(msgspec.Struct, frozen=True, array_like=True):
@@ -304,8 +310,11 @@ def _session_hours(session: AssembledSession, name: str, costs: CostCalculator) 
     reasons = _reasons(session, cost)
     builder = _HourBuilder(name, reasons)
     if cost is not None:
-        for call, share in zip(cost.calls, cost.shares, strict=True):
-            builder.at(call.model, call.at or created).add_calls([call], [share])
+        for model, _, span in call_spans(cost.calls, hour_limits, created=created):
+            calls = cost.calls[span]
+            times = [call.at or created for call in calls]
+            builder.at(model, min(times))
+            builder.at(model, max(times)).add_calls(calls, cost.shares[span])
         if _has_extra(cost):
             entry = builder.at(primary_model(session), created)
             entry.add_amount(cost.extra_tokens, cost.extra_nusd)
@@ -327,7 +336,7 @@ class _HourBuilder:
         """Return the entry for a model and the hour of a time."""
         moment = at if at.tzinfo is UTC else at.astimezone(UTC)
         model = named_model(model) or NO_MODEL
-        key = (_full_hour(moment), model)
+        key = (full_hour(moment), model)
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = HourEntry(
@@ -345,7 +354,3 @@ class _HourBuilder:
         """Return all entries, no figure larger than 64 bits."""
         found = self._entries.values()
         return [msgspec.structs.replace(entry, **entry.as_arguments()) for entry in found]
-
-
-def _full_hour(moment: datetime) -> datetime:
-    return moment.replace(minute=0, second=0, microsecond=0)

@@ -43,15 +43,6 @@ def resolve_lineage(sessions: Sequence[AssembledSession]) -> None:
             _Family(family, names).assign_calls()
 
 
-def needs_full_read(sessions: Sequence[AssembledSession]) -> bool:
-    """Return whether the spending of some sessions can be determined only from their lines."""
-    names = SessionNames(sessions)
-    families = _families(sessions, names)
-    return any(len(session.sources) > 1 for session in sessions) or any(
-        _Family(family, names).needs_full_read() for family in families if len(family) > 1
-    )
-
-
 def _families(
     sessions: Sequence[AssembledSession], names: SessionNames
 ) -> list[list[AssembledSession]]:
@@ -130,20 +121,6 @@ class _Family:
             if _may_be_copy(member):
                 self._find_parent(member, copy_keys)
         self._distribute_calls()
-
-    def needs_full_read(self) -> bool:
-        """Return whether only lines decide which member owns a call or the agent's own total."""
-        if any(_may_be_copy(each) and each.facts.native_nusd is not None for each in self.members):
-            return True
-        return any(
-            self._is_undecided(candidates)
-            for candidates in self._holders().values()
-            if len(candidates) > 1
-        )
-
-    def _is_undecided(self, candidates: list[tuple[AssembledSession, Call]]) -> bool:
-        priorities = sorted(self._priority(candidate) for candidate in self._originals(candidates))
-        return len(priorities) > 1 and priorities[0] == priorities[1]
 
     def _find_parent(self, member: AssembledSession, copy_keys: dict[int, set[int]]) -> None:
         """Set the parent: the older session sharing the most content, with the least of its own."""

@@ -137,15 +137,16 @@ def models_of(session: AssembledSession) -> tuple[str, ...]:
     """Return every model it used, in order of appearance."""
     called = (call.model for call in _model_calls(session))
     recorded = (model for part in session.sources for model in part.facts.models)
-    named = map(named_model, (*called, *session.facts.models, *recorded))
-    return tuple(dict.fromkeys(filter(None, named)))
+    found = dict.fromkeys((*called, *session.facts.models, *recorded))
+    return tuple(filter(None, map(named_model, found)))
 
 
 def primary_model(session: AssembledSession) -> str | None:
     """Return the model with the most calls, the first of several; None if no model is recorded."""
-    counts = Counter(filter(None, (named_model(call.model) for call in _model_calls(session))))
-    if counts:
-        return counts.most_common(1)[0][0]
+    counts = Counter([call.model for call in _model_calls(session)])
+    called = filter(named_model, (model for model, _ in counts.most_common()))
+    if (most := next(called, None)) is not None:
+        return most
     return next(filter(None, map(named_model, session.facts.models)), None)
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from amux.adapters._base import Fingerprinted, SourceRef
 from amux.assembly.assemble import Assembly, assemble
-from amux.assembly.lineage import needs_full_read
-from amux.assembly.session import SourceSession, join_sources
+from amux.assembly.session import SourceSession
 from amux.index.codec import pack, unpack
 from amux.index.database import IndexDatabase
 from amux.index.errors import IndexUnavailableError
@@ -27,7 +26,6 @@ from amux.index.facts.sources import (
     SourceIndex,
     SourceVersion,
 )
-from amux.index.facts.stored_source import Depth
 from amux.index.rows.results import ClusterResult, ResultIndex
 from amux.model.facts import Facts
 from amux.model.problems import Problem
@@ -35,9 +33,6 @@ from amux.reading.facts import source_sessions
 from amux.reading.fingerprint import state_of_roots, total_size
 from amux.reading.snapshot import take_snapshot
 from amux.reading.sources import SourceCatalog
-
-if TYPE_CHECKING:
-    from amux.index.freshness import Kind
 
 _PORTION = 500
 _RESULT: Final = msgspec.msgpack.Decoder(ClusterResult)
@@ -76,7 +71,6 @@ class AgentIndex:
         self._clusters = Clusters()
         self._members: dict[int, list[int]] = {}
         self._versions: dict[int, SourceVersion] = {}
-        self._depth = Depth.USAGE
         self._results: dict[bytes, SingleSourceResult] = {}  # of the last update, by path
 
     @property
@@ -84,44 +78,30 @@ class AgentIndex:
         """Whether the agent has any source."""
         return bool(self._by_path)
 
-    def stale_bytes(self, depth: Depth) -> int:
+    def stale_bytes(self) -> int:
         """Return how many bytes an update would read."""
-        return total_size(self._sources.stale(self._refs, depth))
+        return total_size(self._sources.stale(self._refs))
 
-    def update(
-        self,
-        depth: Depth,
-        *,
-        progress: ReportProgress | None = None,
-        build: BuildResult | None = None,
-    ) -> None:
-        """Read new and changed sources; with `build`, also build results for `update_results`."""
-        self._depth = depth
-        build_result = None if build is None else partial(_encoded_result, build)
+    def update(self, build: BuildResult, *, progress: ReportProgress | None = None) -> None:
+        """Read new and changed sources, and build the results of each for `update_results`."""
         self._results = self._sources.update(
-            self._refs, depth, progress=progress, build_result=build_result
+            self._refs, progress=progress, build_result=partial(_encoded_result, build)
         )
-        self._find_clusters(depth)
+        self._find_clusters()
 
     def update_if_small(self, limit: int) -> bool:
         """Read new and changed sources, unless they exceed `limit` bytes; return whether it did."""
-        stale = self._sources.stale(self._refs, Depth.FACTS)
+        stale = self._sources.stale(self._refs)
         if total_size(stale) > limit:
             return False
-        self._sources.update(self._refs, Depth.FACTS, stale=stale)
-        self._find_clusters(Depth.FACTS)
+        self._sources.update(self._refs, stale=stale)
+        self._find_clusters()
         return True
 
-    def _find_clusters(self, depth: Depth) -> None:
-        self._clusters = self._sources.clusters(depth)
+    def _find_clusters(self) -> None:
+        self._clusters = self._sources.clusters()
         self._members = self._clusters.members()
         self._versions = self._sources.versions()
-        if depth is Depth.USAGE and (shared := self._clusters.with_shared_calls()):
-            # Usage may not show which session owns a call that several sources have.
-            unclear = [cluster for cluster in shared if self._needs_full_read(cluster)]
-            wanted = [n for cluster in unclear for n in self._members[cluster]]
-            self._sources.deepen([s for n in wanted if (s := self._source(n))])
-            self._versions = self._sources.versions()
 
     def assembly_of(self, session_id: str) -> Assembly | None:
         """Return one session with everything that affects it; None if no source holds it."""
@@ -153,14 +133,14 @@ class AgentIndex:
                 yield cluster, self._assemble(cluster)
 
     def update_results(
-        self, kind: Kind, environment: bytes, runs: Mapping[str, bytes], build: BuildResult
+        self, environment: bytes, runs: Mapping[str, bytes], build: BuildResult
     ) -> dict[int, bytes]:
         """Rebuild the results that are out of date and return the version of every cluster.
 
         `runs` are fingerprints of the recorded costs by session id: each is a part of the version
         of the cluster that holds the session, since no session of another cluster has its id.
         """
-        results = ResultIndex(self._database, self.agent, kind)
+        results = ResultIndex(self._database, self.agent)
         stored = results.versions()
         versions = {
             cluster: b"".join(self._versions[number].key for number in sorted(members))
@@ -216,13 +196,6 @@ class AgentIndex:
             return self._catalog.assemble_sources(self.agent, found)
         return assemble(self.agent, parts, problems)
 
-    def _needs_full_read(self, cluster: int) -> bool:
-        try:
-            parts, _ = self._load(cluster)
-        except IndexUnavailableError:
-            return True
-        return needs_full_read(join_sources(self.agent, parts))
-
     def _load(self, cluster: int) -> tuple[list[SourceSession], list[Problem]]:
         """Return the stored facts of a cluster; raise if they are of other versions."""
         parts: list[SourceSession] = []
@@ -237,9 +210,8 @@ class AgentIndex:
         return parts, problems
 
     def _is_current(self, loaded: LoadedSource) -> bool:
-        """Return whether a stored source is the version that results refer to, and deep enough."""
-        version = loaded.version
-        return version == self._versions[version.number] and version.depth >= self._depth
+        """Return whether a stored source is the version that results refer to."""
+        return loaded.version == self._versions[loaded.version.number]
 
     def _in_order(self, cluster: int) -> list[int]:
         """Return the sources of a cluster in the order of discovery, as without an index."""

@@ -82,11 +82,11 @@ _SPENDING: Final = msgspec.msgpack.Decoder(Spending)
 _HOURS: Final = msgspec.msgpack.Decoder(HourlySpending)
 
 
-def decode_spending(data: bytes) -> tuple[Spending]:
-    """Return the stored spending, the only value in the bytes."""
-    return (unpack(data, _SPENDING),)
+def decode_spending(data: bytes) -> Spending:
+    """Return the stored spending."""
+    return unpack(data, _SPENDING)
 
 
-def decode_hours(data: bytes) -> tuple[HourlySpending]:
-    """Return the stored hourly spending, the only value in the bytes."""
-    return (unpack(data, _HOURS),)
+def decode_hours(data: bytes) -> HourlySpending:
+    """Return the stored hourly spending."""
+    return unpack(data, _HOURS)

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
     from amux.index.text.update import TextDatabase
 
-FORMAT: Final = 10
+FORMAT: Final = 11
 """Raised whenever a table or a stored value changes: a database of another format is rebuilt."""
+
+MAX_SHARDS: Final = 8
+"""The most files that the texts of a home are in."""
 
 _WAIT_SECONDS: Final = 5.0
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
@@ -39,7 +42,6 @@ CREATE TABLE source (
   fingerprint BLOB NOT NULL,
   digest BLOB NOT NULL,
   reader TEXT NOT NULL,
-  depth INTEGER NOT NULL,
   own BLOB NOT NULL,
   named BLOB NOT NULL,
   content BLOB NOT NULL,
@@ -56,21 +58,23 @@ CREATE TABLE reading (
 );
 CREATE TABLE result (
   agent TEXT NOT NULL,
-  kind TEXT NOT NULL,
   cluster INTEGER NOT NULL,
   environment BLOB NOT NULL,
   members BLOB NOT NULL,
-  payload BLOB NOT NULL,
-  PRIMARY KEY (agent, kind, cluster)
+  PRIMARY KEY (agent, cluster)
 ) WITHOUT ROWID;
-CREATE INDEX result_problems ON result (agent) WHERE kind = 'sessions' AND payload != x'';
-CREATE TABLE freshness (
+CREATE TABLE payload (
   agent TEXT NOT NULL,
   kind TEXT NOT NULL,
+  cluster INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (agent, kind, cluster)
+) WITHOUT ROWID;
+CREATE TABLE freshness (
+  agent TEXT PRIMARY KEY,
   environment BLOB NOT NULL,
   snapshot BLOB NOT NULL,
-  paths BLOB NOT NULL,
-  PRIMARY KEY (agent, kind)
+  paths BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE environment (
   scope BLOB PRIMARY KEY,
@@ -119,6 +123,11 @@ def index_path(cache: Path, home: Path) -> Path:
 
     name = blake2b(os.fsencode(home), digest_size=6).hexdigest()
     return cache / f"index-{name}.db"
+
+
+def shard_path(text_path: Path, number: int) -> Path:
+    """Return a file of the texts: the first one, or a shard beside it."""
+    return text_path.with_suffix(f".{number}.db") if number else text_path
 
 
 def _size(path: str) -> int:
@@ -223,15 +232,19 @@ class IndexDatabase:
 
     def sizes(self) -> tuple[int, int]:
         """Return the bytes of the index and of the texts, with SQLite's write-ahead logs."""
-        own, texts = (
-            _size(f"{path}") + _size(f"{path}-wal") for path in (self.path, self.text_path)
+        own, *texts = (
+            _size(f"{path}") + _size(f"{path}-wal") for path in (self.path, *self._text_paths())
         )
-        return own, texts
+        return own, sum(texts)
 
     def remove_texts(self) -> None:
         """Delete the texts; the next search reads them again."""
         self._close_texts()
-        _remove(self.text_path)
+        for path in self._text_paths():
+            _remove(path)
+
+    def _text_paths(self) -> list[Path]:
+        return [shard_path(self.text_path, number) for number in range(MAX_SHARDS)]
 
     def _close_texts(self) -> None:
         if self.texts is not None:

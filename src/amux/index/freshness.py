@@ -34,7 +34,10 @@ TakeSnapshot = Callable[[Sequence[str], Sequence[str]], bytes]
 
 
 class Freshness:
-    """The snapshots of the files that the stored results of each agent are based on."""
+    """The snapshots of the files that the stored results of each agent are based on.
+
+    A snapshot covers the results of every kind; `kind` says which of them `payloads` returns.
+    """
 
     def __init__(
         self,
@@ -55,9 +58,9 @@ class Freshness:
         """Store the snapshot that the results of an agent are based on."""
         with self._database.writing() as connection:
             connection.execute(
-                "INSERT OR REPLACE INTO freshness (agent, kind, environment, snapshot, paths)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (agent, self._kind, self._fingerprint_for(agent), snapshot, paths.encode()),
+                "INSERT OR REPLACE INTO freshness (agent, environment, snapshot, paths)"
+                " VALUES (?, ?, ?, ?)",
+                (agent, self._fingerprint_for(agent), snapshot, paths.encode()),
             )
 
     def is_valid(self, agents: Iterable[str], env: Mapping[str, str]) -> bool:
@@ -68,12 +71,10 @@ class Freshness:
         """Return what is stored besides rows, still encoded: problems, for the kind `sessions`."""
         with self._database.guarded() as connection:
             return [
-                payload
+                body
                 for agent in agents
-                for (payload,) in connection.execute(
-                    f"SELECT payload FROM result WHERE agent = ? AND kind = '{self._kind}'"  # noqa: S608 - a constant, so that SQLite uses the partial index
-                    " AND payload != x''",
-                    (agent,),
+                for (body,) in connection.execute(
+                    "SELECT body FROM payload WHERE agent = ? AND kind = ?", (agent, self._kind)
                 )
             ]
 
@@ -97,9 +98,8 @@ class Freshness:
     def _row(self, agent: str) -> tuple[bytes, WatchedPaths] | None:
         with self._database.guarded() as connection:
             found: tuple[bytes, bytes] | None = connection.execute(
-                "SELECT snapshot, paths FROM freshness"
-                " WHERE agent = ? AND kind = ? AND environment = ?",
-                (agent, self._kind, self._fingerprint_for(agent)),
+                "SELECT snapshot, paths FROM freshness WHERE agent = ? AND environment = ?",
+                (agent, self._fingerprint_for(agent)),
             ).fetchone()
             return None if found is None else (found[0], WatchedPaths.decode(found[1]))
 

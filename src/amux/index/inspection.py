@@ -10,9 +10,9 @@ from amux.adapters._base import SourceRef
 from amux.index.database import IndexDatabase
 from amux.index.errors import TextIndexError
 from amux.index.facts.sources import SourceIndex
-from amux.index.facts.stored_source import Depth, SourceReader
+from amux.index.facts.stored_source import SourceReader
 from amux.index.rows.results import stored_counts
-from amux.index.text.update import HAS_TOOLS as TEXTS_HAVE_TOOLS
+from amux.index.text.shard import HAS_TOOLS as TEXTS_HAVE_TOOLS
 from amux.index.text.update import open_texts
 from amux.model.reports import IndexCheck, IndexedSources, IndexMismatch
 from amux.reading.fingerprint import total_size
@@ -53,7 +53,7 @@ class IndexInspection:
         """Yield the size of the index for each agent, and how much of it is stale."""
         for name in self._agents:
             sources, index = self._catalog.sources(name), self._index(name)
-            stale = index.stale(sources, Depth.USAGE)
+            stale = index.stale(sources)
             stored, sessions, subagents = stored_counts(self._database, name)
             if sources or stored:
                 yield IndexedSources(
@@ -72,7 +72,7 @@ class IndexInspection:
         pairs: list[tuple[str, SourceRef]] = []
         for name in self._agents:
             sources = self._catalog.sources(name)
-            stale = {source.location for source in self._index(name).stale(sources, Depth.USAGE)}
+            stale = {source.location for source in self._index(name).stale(sources)}
             pairs += [(name, source) for source in sources if source.location not in stale]
         if sample is not None and len(pairs) > sample:
             pairs = random.sample(pairs, sample)
@@ -88,8 +88,8 @@ class IndexInspection:
         stored = self._index(name).stored(os.fsencode(source.location))
         if stored is None:
             return None
-        depth, facts, problems = stored
-        now = SourceReader(self._catalog.adapter(name)).whole(source, depth.want)
+        facts, problems = stored
+        now = SourceReader(self._catalog.adapter(name)).whole(source)
         fields = {
             field
             for one, other in zip(facts, now.facts, strict=False)

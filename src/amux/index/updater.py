@@ -5,21 +5,28 @@ Every method may raise IndexUnavailableError; the caller then reads the sources 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from datetime import UTC, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from amux.assembly.assemble import Assembly
 from amux.assembly.cost import CostCalculator
-from amux.index.agent_index import AgentIndex, BuildResult
+from amux.index.agent_index import AgentIndex
 from amux.index.errors import IndexUnavailableError, TextIndexDamagedError, TextIndexError
-from amux.index.facts.stored_source import Depth
 from amux.index.freshness import Freshness, WatchedPaths
+from amux.index.indexer_lock import IndexerLock
 from amux.index.result_environment import ResultEnvironment
-from amux.index.rows.query import find_summaries
-from amux.index.rows.results import AgentCounts, ClusterResult, ResultIndex, agent_counts
-from amux.index.rows.session_row import decode_problems, make_rows, report_of, wanted_rows
-from amux.index.rows.stored_session import StoredSession, StoredSessions
+from amux.index.rows.query import find_names, find_paths, find_summaries
+from amux.index.rows.results import AgentCounts, ResultIndex, agent_counts, indexed_bytes
+from amux.index.rows.session_row import decode_problems, make_result, report_of, wanted_rows
+from amux.index.rows.stored_session import (
+    NamedSession,
+    StoredSession,
+    StoredSessions,
+    named_sessions,
+)
 from amux.index.snapshot_cache import SnapshotCache
 from amux.model.options import SessionListOptions
 from amux.model.problems import Problem
@@ -53,7 +60,7 @@ class _StaleAgents(NamedTuple):
 
     def size(self) -> int:
         """Return how many bytes have to be read."""
-        return sum(index.stale_bytes(Depth.FACTS) for index in self.agents)
+        return sum(index.stale_bytes() for index in self.agents)
 
 
 class IndexUpdater:
@@ -65,6 +72,7 @@ class IndexUpdater:
         database: IndexDatabase,
         environment: ResultEnvironment,
         *,
+        zone: tzinfo = UTC,
         max_age: float = 0.0,
     ) -> None:
         self.database = database
@@ -72,14 +80,17 @@ class IndexUpdater:
         self.snapshots = SnapshotCache(max_age)
         self.progress: ReportProgress | None = None
         self.text_error: str | None = None  # why the text index cannot be used
+        self.has_postponed = False  # a list did without rows: too much had to be indexed
         self._catalog = catalog
+        self._zone = zone  # in which days begin
         self._stored_sessions = StoredSessions()
 
-    def sources(self, agent: str, sources: Sequence[SourceRef], *, usage_only: bool) -> AgentIndex:
-        """Return the index of one agent, updated to the required depth."""
+    def sources(
+        self, agent: str, sources: Sequence[SourceRef], costs: CostCalculator
+    ) -> AgentIndex:
+        """Return the index of one agent, updated."""
         index = AgentIndex(self._catalog, self.database, agent, sources)
-        if index.has_sources or self.database.exists():
-            index.update(Depth.USAGE if usage_only else Depth.FACTS, progress=self.progress)
+        self._rebuild(index, "sessions", costs)
         return index
 
     def assembly_of(
@@ -93,13 +104,9 @@ class IndexUpdater:
             return None
         return index.assembly_of(session_id)
 
-    def payloads(self, agent: str, kind: Kind, encode: Callable[[Assembly], bytes]) -> list[bytes]:
+    def payloads(self, agent: str, kind: Kind, costs: CostCalculator) -> list[bytes]:
         """Return the encoded results of one kind of all clusters of an agent."""
-
-        def build(assembly: Assembly) -> ClusterResult:
-            return ClusterResult(payload=encode(assembly))
-
-        return self._update_results(agent, kind, build)
+        return self._update_results(agent, kind, costs)
 
     def agent_totals(self, agent: str, costs: CostCalculator) -> AgentCounts:
         """Return the number and the time span of an agent's sessions."""
@@ -115,14 +122,16 @@ class IndexUpdater:
     ) -> ListReport | None:
         """Return a list from rows; None if selecting sources is faster than indexing all of them.
 
-        Such an index is built by a question that needs all of it: a report, a search, `index
-        update`.
+        Such an index is built by a question that needs all of it (a report, a search, `index
+        update`) or by the background indexer.
         """
         can_select = leaves_out(options)
         if can_select and not self.database.exists() and self._exceeds_full_index(agents):
+            self.has_postponed = True
             return None
         stale = self._stale_agents(agents)
         if can_select and self.database.exists() and stale.size() > FULL_INDEX_BYTES:
+            self.has_postponed = True
             return None
         with self._current_rows(agents, costs, stale) as problems:
             if not self.database.exists():
@@ -150,10 +159,64 @@ class IndexUpdater:
                 self.database.remove_texts()
             return None
 
+    def needs_indexer(self) -> bool:
+        """Return whether the background indexer has much to do, without examining any source.
+
+        It has if a list did without rows, or if this process has written rows of many sources whose
+        texts are missing or were left incomplete by an indexer.
+        """
+        database = self.database
+        if self.has_postponed or not database.has_grown:
+            return self.has_postponed
+        last = IndexerLock(database.path).record()
+        has_texts = database.sizes()[1] > 0 and (last is None or last.result == "complete")
+        return not has_texts and indexed_bytes(database) > FULL_INDEX_BYTES
+
     def store_environment(self, agents: Sequence[str], costs: CostCalculator) -> None:
         """Store the environment and the names of all agents, for the fast list."""
         if self.database.exists():
             self.environment.save(self.database, agents, costs)
+
+    def session_named(self, agents: Sequence[str], text: str) -> NamedSession | None:
+        """Return the only session with a name that begins with a text, if rows are sure of it.
+
+        None if there is none or several, if several have its id, if rows are not up to date, or if
+        the path of another source has the text: it may be a session that no row shows.
+        """
+        if not self.database.exists() or not text.isprintable():
+            return None
+        with self.database.reading():
+            found = named_sessions(find_names(self.database, agents, text)) or ()
+            named = [each for each in found if any(name.startswith(text) for name in each.names)]
+            if len(named) != 1:
+                return None
+            (session,) = named
+            same = named_sessions(find_names(self.database, (session.agent,), session.names[0]))
+            if sum(each.names[0] == session.names[0] for each in same or ()) != 1:
+                return None  # only assembling the sessions with this id tells them apart
+            paths = find_paths(self.database, agents, text)
+            is_elsewhere = any(agent != session.agent for agent, _ in paths)
+            if is_elsewhere or (session.names[0] != text and len(paths) > 1):
+                return None
+            freshness = self._freshness("sessions", take_snapshot=self.snapshots.state)
+            return session if freshness.is_valid(agents, self._catalog.env) else None
+
+    def session_names(
+        self, agents: Sequence[str], costs: CostCalculator
+    ) -> tuple[list[NamedSession], list[Problem]] | None:
+        """Return the names and titles of all sessions, and the problems of reading them.
+
+        None if the index lacks so much that reading it takes as long as without an index, or if it
+        does not hold every name unchanged.
+        """
+        if not self.database.exists():
+            return None
+        stale = self._stale_agents(agents)
+        if stale.size() > FULL_INDEX_BYTES:
+            return None
+        with self._current_rows(agents, costs, stale) as payloads:
+            sessions = named_sessions(find_names(self.database, agents))
+            return None if sessions is None else (sessions, [*decode_problems(payloads)])
 
     def sessions(
         self, agents: Sequence[str], costs: CostCalculator
@@ -167,13 +230,13 @@ class IndexUpdater:
 
     def _stale_agents(self, agents: Sequence[str]) -> _StaleAgents:
         before = self.database.foreign_changes() if self.database.exists() else None
-        stale = [index for agent in agents if (index := self._stale(agent, "sessions"))]
+        stale = [index for agent in agents if (index := self._stale(agent))]
         if before is None and any(index.has_sources for index in stale):
             before = self.database.foreign_changes()
         return _StaleAgents(before, stale)
 
-    def _stale(self, agent: str, kind: Kind) -> AgentIndex | None:
-        freshness = self._freshness(kind, take_snapshot=self.snapshots.state)
+    def _stale(self, agent: str) -> AgentIndex | None:
+        freshness = self._freshness("sessions", take_snapshot=self.snapshots.state)
         if self.database.exists() and freshness.is_valid((agent,), self._catalog.env):
             return None
         return AgentIndex(self._catalog, self.database, agent)
@@ -215,49 +278,50 @@ class IndexUpdater:
         raise IndexUnavailableError(_CONTENDED)
 
     def _update_rows(self, stale: _StaleAgents, costs: CostCalculator) -> None:
-        def build(assembly: Assembly) -> ClusterResult:
-            return make_rows(assembly, costs)
-
         # Agents with sources come first: they create the index. Then the others are recorded as
         # empty. If no agent has sources, no index is created.
         for index in sorted(stale.agents, key=lambda index: not index.has_sources):
-            self._update_results(index.agent, "sessions", build, index)
+            self._update_results(index.agent, "sessions", costs, index)
 
     def _update_results(
-        self, agent: str, kind: Kind, build: BuildResult, index: AgentIndex | None = None
+        self, agent: str, kind: Kind, costs: CostCalculator, index: AgentIndex | None = None
     ) -> list[bytes]:
         """Return the payloads of one kind, updated if necessary."""
         for _ in range(MAX_ATTEMPTS):
             if index is None and self.database.exists():
                 with self.database.reading():
-                    index = self._stale(agent, kind)
+                    index = self._stale(agent)
                     if index is None:
                         return self._freshness(kind).payloads((agent,))
             index = index or AgentIndex(self._catalog, self.database, agent)
-            payloads = self._rebuild(kind, build, index)
+            payloads = self._rebuild(index, kind, costs)
             if payloads is not None:
                 return payloads
             index = None
         raise IndexUnavailableError(_CONTENDED)
 
-    def _rebuild(self, kind: Kind, build: BuildResult, index: AgentIndex) -> list[bytes] | None:
-        """Update the results and record their snapshot; None if another process changed them."""
+    def _rebuild(self, index: AgentIndex, kind: Kind, costs: CostCalculator) -> list[bytes] | None:
+        """Update all results, record their snapshot and return the payloads of one kind.
+
+        Return None if another process changed them.
+        """
         if not index.has_sources and not self.database.exists():
             return []  # an index without sources is not created
         agent, environment = index.agent, self.environment.fingerprint()
-        depth = Depth.FACTS if kind == "sessions" else Depth.USAGE
-        index.update(depth, progress=self.progress, build=build)
-        versions = index.update_results(kind, environment, self.environment.runs_of(agent), build)
+        build = partial(make_result, costs=costs, zone=self._zone)
+        index.update(build, progress=self.progress)
+        versions = index.update_results(environment, self.environment.runs_of(agent), build)
         self.snapshots.clear()
         freshness = self._freshness(kind)
         with self.database.writing():
             expected = {cluster: (own, environment) for cluster, own in versions.items()}
-            if ResultIndex(self.database, agent, kind).versions() != expected:
+            if ResultIndex(self.database, agent).versions() != expected:
                 return None  # another process has replaced some of them
             if environment != self.environment.fingerprint():  # another thread has changed a price
                 return None
-            paths = WatchedPaths(index.roots, index.files, index.env)
-            freshness.record(agent, index.snapshot, paths)
+            if index.snapshot:  # else a record that is still there is that of equal results
+                paths = WatchedPaths(index.roots, index.files, index.env)
+                freshness.record(agent, index.snapshot, paths)
             return freshness.payloads((agent,))
 
     def _freshness(self, kind: Kind, *, take_snapshot: TakeSnapshot | None = None) -> Freshness:

@@ -189,6 +189,19 @@ class IndexedSources(Model, frozen=True, kw_only=True):
     """None if the agent has an index of its own, or if the text index cannot be opened."""
 
 
+class IndexerStatus(Model, frozen=True, kw_only=True):
+    """The state of the running background indexer, or the result of the last one.
+
+    `pid` is None unless one is running. An indexer that was killed has no end.
+    """
+
+    state: Literal["running", "complete", "time_limit", "failed", "killed"]
+    pid: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    reason: str | None = None  # why it failed
+
+
 class IndexStatus(Model, frozen=True, kw_only=True):
     """The state of the index; `path` is None if there is no index."""
 
@@ -199,6 +212,7 @@ class IndexStatus(Model, frozen=True, kw_only=True):
     texts_have_tools: bool  # whether texts include the input and output of tools
     trouble: str | None = None  # why the index cannot be used now; sources are read instead
     text_trouble: str | None = None  # why the text index cannot be used now
+    indexer: IndexerStatus | None = None  # None if no background indexer has run for this index
 
     def insist(self) -> None:
         """Raise an AmuxError if the index cannot be used."""

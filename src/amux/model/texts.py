@@ -27,42 +27,52 @@ class MessageLocation(NamedTuple):
 class TextDoc(NamedTuple):
     """The texts of one message. `ordinal` is its number in the session, from 0.
 
-    A phrase cannot match across two texts of `spoken`; `tools` is one text. `spot` is the location
-    of the message, or None if it has none.
+    A phrase cannot match across two texts. `location` is the location of the message, or None if it
+    has none.
     """
 
     ordinal: int
     spoken: tuple[str, ...]
-    tools: str
+    tools: tuple[str, ...]
     location: MessageLocation | None = None
 
 
 def text_doc(ordinal: int, message: SessionMessage, *, tools: bool) -> TextDoc:
     """Return the texts of a message; without its tool text unless `tools` is set."""
     if message.role == "tool":
-        return TextDoc(ordinal, (), tool_text(message) if tools else "")
+        return TextDoc(ordinal, (), tool_texts(message) if tools else ())
     spoken = (message.content,) if message.content else ()
     if message.thinking:
         spoken = (*spoken, message.thinking)
     has_traffic = tools and (message.tool_calls or message.tool_result is not None)
-    return TextDoc(ordinal, spoken, tool_text(message) if has_traffic else "")
+    return TextDoc(ordinal, spoken, tool_texts(message) if has_traffic else ())
 
 
-def tool_text(message: SessionMessage) -> str:
-    """Return the names, input and output of a message's tools, one text per line."""
+def tool_texts(message: SessionMessage) -> tuple[str, ...]:
+    """Return the names, input and output of a message's tools; no text is empty."""
     parts = [message.content] if message.role == "tool" else []
     for call in message.tool_calls:
         parts.append(call.tool_name)
         parts.extend(strings_in(call.input))
     if message.tool_result is not None:
         parts.extend(output_strings(message.tool_result.output, message.content))
-    return "\n".join(parts)
+    return tuple(filter(None, parts))
 
 
 def output_strings(output: Any, shown: str) -> Iterator[str]:
     """Yield the texts of a tool's output that `shown`, its readable form, does not contain."""
     if output != shown:
-        yield from (text for text in strings_in(output) if text not in shown)
+        yield from (text for text in strings_in(output) if not _has_whole_words(shown, text))
+
+
+def _has_whole_words(shown: str, text: str) -> bool:
+    """Return whether a text begins and ends with words where it first occurs in another one."""
+    start = shown.find(text)
+    if start < 0:
+        return False
+    end = start + len(text)
+    beside = shown[max(start - 1, 0) : start] + shown[end : end + 1]
+    return not any(each.isalnum() or each == "_" or not each.isascii() for each in beside)
 
 
 def strings_in(value: Any) -> Iterator[str]:

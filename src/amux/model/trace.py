@@ -6,6 +6,7 @@ have in common. It is stored as bytes, so that half a million lines take eight m
 
 from __future__ import annotations
 
+import re
 from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from array import array
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ class LineKind(IntEnum):
     NOTICE = 4  # role assistant, synthetic: an error notice, not a reply
     TOOL = 5
     SYSTEM = 6
+
+
+_TURN = re.compile(b"%c[^%c]*%c" % (LineKind.PROMPT, LineKind.REPLY, LineKind.REPLY))
 
 
 class Trace(Model, frozen=True, kw_only=True):
@@ -124,10 +128,4 @@ def count_messages(kinds: bytes) -> int:
 
 def count_turns(kinds: bytes) -> int:
     """Return the number of prompts with a reply. Tool messages and injected texts do not count."""
-    turns, is_open = 0, False
-    for kind in kinds:
-        if kind == LineKind.PROMPT:
-            is_open = True
-        elif kind == LineKind.REPLY and is_open:
-            turns, is_open = turns + 1, False
-    return turns
+    return len(_TURN.findall(kinds))

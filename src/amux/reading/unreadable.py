@@ -7,7 +7,7 @@ error names these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,10 +28,12 @@ _SHOWN: Final = 3
 _BLANK_BYTES: Final = 1 << 16
 
 
-def find_read_error(catalog: SourceCatalog, agent: str, name: str) -> Problem | None:
+def find_read_error(
+    catalog: SourceCatalog, agent: str, name: str, *, sources: Sequence[SourceRef]
+) -> Problem | None:
     """Return the problem of the source with that session in its name; None if it is readable."""
     adapter = catalog.adapter(agent)
-    for source in catalog.sources(agent):
+    for source in sources:
         if not _may_hold(source, name):
             continue
         parts: list[SourceSession] = []
@@ -60,6 +62,11 @@ def unreadable_hint(problems: Iterable[Problem]) -> str:
     """Return a suffix for 'not found' errors: the unreadable sources it may be in; else empty."""
     unread = _summary(problems)
     return f"; it may be in a source that could not be read: {unread}" if unread else ""
+
+
+def has_source_failure(problems: Iterable[Problem]) -> bool:
+    """Return whether a whole source could not be read."""
+    return bool(_source_failures(problems))
 
 
 def log_unread(agent: str, problems: Iterable[Problem]) -> None:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 
 from amux.assembly.ledger import HourEntry, HourlySpending, SpendTotals, hourly_spending
 from amux.errors import ValidationError
-from amux.index.codec import decode_hours, pack
+from amux.index.codec import decode_hours
 from amux.model.cost import BlockProjection, BurnRate, CostBlock
 from amux.model.incomplete import UNPRICED_MODEL, UNREADABLE_SOURCE
 from amux.model.options import BlockOptions
@@ -46,7 +46,7 @@ def find_blocks(service: SessionService, options: BlockOptions, *, now: datetime
     with service.lock:
         for name in names:
             if service.registry.knows(name):
-                spent = _spending_of(service, name, usage_only=options.model is None)
+                spent = _spending_of(service, name)
                 found.extend(_blocks(name, spent, length, model=options.model, now=now))
                 problems += spent.problems
     overlapping = [
@@ -68,16 +68,11 @@ def _checked_length(hours: object) -> timedelta:
     return timedelta(hours=hours)
 
 
-def _spending_of(service: SessionService, agent: str, *, usage_only: bool) -> HourlySpending:
+def _spending_of(service: SessionService, agent: str) -> HourlySpending:
     costs = service.costs
-    found: Iterable[HourlySpending] | None = None
-    if usage_only:
-        found = service.stored_results(
-            agent, "hours", lambda some: pack(hourly_spending(some, costs)), decode_hours
-        )
+    found: Iterable[HourlySpending] | None = service.stored_results(agent, "hours", decode_hours)
     if found is None:
-        assemblies = service.assemblies(agent, usage_only=usage_only)
-        found = (hourly_spending(assembly, costs) for assembly in assemblies)
+        found = (hourly_spending(assembly, costs) for assembly in service.assemblies(agent))
     hours: list[HourEntry] = []
     problems: list[Problem] = []
     for each in found:

@@ -1,32 +1,42 @@
 """Find sessions: by id, unique prefix or title; the latest one; and which ids name no session.
 
-The names of sources are compared first, so that an id is usually found without opening a file. An
-id is only compared with existing names; it never becomes part of a path.
+Rows of the index are asked first, if they are up to date, then the names of sources, so that an id
+is usually found without opening a file. An id is only compared with existing names; it never
+becomes part of a path.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.related import FindsRelated
 from amux.assembly.assemble import Assembly
 from amux.assembly.session import AssembledSession, time_span, unique_aliases
 from amux.errors import AmbiguousIdError, SessionNotFoundError
+from amux.index.rows.stored_session import NamedSession
 from amux.model.ids import NativeRef, split_unified_id, unified_id
 from amux.model.problems import Problem
 from amux.reading.fingerprint import Fingerprints
 from amux.reading.registry import AdapterRegistry
 from amux.reading.sources import SourceCatalog
-from amux.reading.unreadable import damaged, find_read_error, unreadable_hint
+from amux.reading.unreadable import (
+    damaged,
+    find_read_error,
+    has_source_failure,
+    unreadable_hint,
+)
 
 _MAX_CANDIDATES = 10
 
 _Names = Sequence[str]
 """The id of a session, followed by its aliases."""
+
+_ContentLookup = Callable[[Sequence[NamedSession], str], Iterator[str]]
+"""Yields the ids of the sessions that a text names."""
 
 
 class Found(NamedTuple):
@@ -34,6 +44,21 @@ class Found(NamedTuple):
 
     ref: NativeRef
     assembly: Assembly | None = None
+    is_unique: bool = False  # whether no other session of the agent is known to have its id
+
+
+class StoredNames(Protocol):
+    """The names of sessions in the index; each method returns None if it is not sure of them."""
+
+    def session_named(self, agents: Sequence[str], text: str) -> NamedSession | None:
+        """Return the only session that has a name that begins with a text."""
+        ...
+
+    def session_names(
+        self, agents: Sequence[str]
+    ) -> tuple[list[NamedSession], list[Problem]] | None:
+        """Return the names of all sessions, and the problems of reading them."""
+        ...
 
 
 class _Listing:
@@ -57,10 +82,13 @@ def find_session(
     catalog: SourceCatalog,
     ref: str,
     *,
+    stored: StoredNames,
     agent: str | None = None,
     by_title: bool = False,
 ) -> Found:
     """Return the one session that `ref` names; with `by_title`, a whole title names it, too.
+
+    If the names in the index are up to date, no source is listed for an id, and none is read.
 
     Raises:
         SessionNotFoundError: No session matches.
@@ -69,14 +97,18 @@ def find_session(
         AgentNotFoundError: The given agent is unknown.
     """
     agents, text = _scope(registry, ref, agent)
+    if text.strip() and (known := stored.session_named(agents, text)):
+        return Found(NativeRef(agent=known.agent, native_session_id=known.names[0]))
     problems: list[Problem] = []
     listing = _Listing(catalog)
-    for candidates in _candidates(listing, agents, text, by_title=by_title, problems=problems):
+    for candidates in _candidates(
+        listing, stored, agents, text, by_title=by_title, problems=problems
+    ):
         exact = [found for found in candidates if found.ref.native_session_id == text]
         matches = exact or candidates
         if len(matches) == 1:
             (found,) = matches
-            if apart := _sessions_apart(listing, found):
+            if not found.is_unique and (apart := _sessions_apart(listing, found)):
                 names = [unified_id(found.ref.agent, alias) for alias in apart]
                 raise _ambiguous(ref, names, hint="one of these names is enough")
             return found
@@ -84,7 +116,7 @@ def find_session(
             names = [unified_id(found.ref.agent, found.ref.native_session_id) for found in matches]
             raise _ambiguous(ref, names, hint="type more of the id")
     for owner in agents if text.strip() else ():
-        problem = find_read_error(catalog, owner, text)
+        problem = find_read_error(catalog, owner, text, sources=listing.sources(owner))
         if problem is not None:
             raise damaged(owner, text, problem)
     shown = f"`amux list{'' if agent is None else ' ' + agent}` shows what there is"
@@ -106,6 +138,7 @@ def _scope(registry: AdapterRegistry, ref: str, agent: str | None) -> tuple[Sequ
 
 def _candidates(
     listing: _Listing,
+    stored: StoredNames,
     agents: Sequence[str],
     text: str,
     *,
@@ -114,7 +147,8 @@ def _candidates(
 ) -> Iterator[list[Found]]:
     """Yield the matches of each lookup, cheapest first; a caller stops at the first matches.
 
-    The lookups by alias and title read all sources and add their problems to `problems`.
+    The lookups by alias and title use the index. If that is not sure, they read all sources. They
+    add the problems of reading to `problems`.
     """
     if not text.strip():
         return  # it would be a prefix of every id
@@ -124,14 +158,62 @@ def _candidates(
             for agent in agents
             for native in dict.fromkeys(lookup(listing, agent, text))
         ]
+    lookups = (_ids_from_names, _ids_from_titles)[: 2 if by_title else 1]
+    found = _stored_candidates(stored, agents, text, lookups)
+    if found is not None:
+        yield from found
+        return
     assemblies = {agent: listing.assembly(agent) for agent in agents}
     problems += (problem for each in assemblies.values() for problem in each.problems)
-    for content_lookup in (_ids_from_names, _ids_from_titles)[: 2 if by_title else 1]:
+    sessions = {agent: _named(assembly) for agent, assembly in assemblies.items()}
+    for content_lookup in lookups:
         yield [
-            Found(NativeRef(agent=agent, native_session_id=native), assembly)
-            for agent, assembly in assemblies.items()
-            for native in dict.fromkeys(content_lookup(assembly, text))
+            Found(NativeRef(agent=agent, native_session_id=native), assemblies[agent])
+            for agent, named in sessions.items()
+            for native in dict.fromkeys(content_lookup(named, text))
         ]
+
+
+def _named(assembly: Assembly) -> list[NamedSession]:
+    """Return the sessions that a list may show: others cannot be addressed."""
+    return [
+        NamedSession(each.agent, each.names(), each.title)
+        for each in assembly.all_sessions()
+        if each.listed
+    ]
+
+
+def _stored_candidates(
+    stored: StoredNames, agents: Sequence[str], text: str, lookups: Sequence[_ContentLookup]
+) -> list[list[Found]] | None:
+    """Return the matches of lookups by alias and title in the index.
+
+    None if it is not sure of the names, if a source could not be read, which an error has to
+    mention, or if several sessions have the id of a match: only assembling them tells them apart.
+    """
+    answer = stored.session_names(agents)
+    if answer is None or has_source_failure(answer[1]):
+        return None
+    by_agent: dict[str, list[NamedSession]] = {agent: [] for agent in agents}
+    for session in answer[0]:
+        by_agent[session.agent].append(session)
+    id_counts = Counter((session.agent, session.names[0]) for session in answer[0])
+    found: list[list[Found]] = []
+    for lookup in lookups:
+        matches = [
+            (agent, native)
+            for agent, sessions in by_agent.items()
+            for native in dict.fromkeys(lookup(sessions, text))
+        ]
+        if any(id_counts[match] != 1 for match in matches):
+            return None
+        found.append(
+            [
+                Found(NativeRef(agent=agent, native_session_id=native), is_unique=True)
+                for agent, native in matches
+            ]
+        )
+    return found
 
 
 def _ids_from_source_names(listing: _Listing, agent: str, text: str) -> Iterator[str]:
@@ -181,14 +263,14 @@ def _ids_from_adapter(listing: _Listing, agent: str, text: str) -> Iterable[str]
     return _matching(names, text)
 
 
-def _ids_from_names(assembly: Assembly, text: str) -> Iterator[str]:
-    return _matching([session.names() for session in assembly.all_sessions()], text)
+def _ids_from_names(sessions: Sequence[NamedSession], text: str) -> Iterator[str]:
+    return _matching([session.names for session in sessions], text)
 
 
-def _ids_from_titles(assembly: Assembly, text: str) -> Iterator[str]:
-    for session in assembly.all_sessions():
+def _ids_from_titles(sessions: Sequence[NamedSession], text: str) -> Iterator[str]:
+    for session in sessions:
         if session.title.casefold() == text.casefold():
-            yield session.session_id
+            yield session.names[0]
 
 
 def _matching(sessions: Sequence[_Names], text: str) -> Iterator[str]:
@@ -214,7 +296,9 @@ def _sessions_apart(listing: _Listing, found: Found) -> dict[str, AssembledSessi
             return {}
         sources = listing.sources(agent)
         assembly = listing.catalog.assembly_for(agent, native, sources=sources)
-    sessions = [each for each in assembly.all_sessions() if each.session_id == native]
+    sessions = [
+        each for each in assembly.all_sessions() if each.session_id == native and each.listed
+    ]
     groups = {part.source.group for each in sessions for part in each.sources}
     named = {alias: each for each, alias in unique_aliases(sessions).items() if alias != native}
     return named if len(named) > 1 and len(groups) > 1 else {}
@@ -256,7 +340,8 @@ def find_latest(
     if agent is not None:
         registry.require(agent)
     names = registry.names() if agent is None else (agent,)
-    for source in _newest_first(catalog, names):
+    listing = _Listing(catalog)
+    for source in _newest_first(listing, names):
         assembly = catalog.assemble_sources(source.agent, [source])
         sessions = [session for session in assembly.sessions if session.listed]
         latest = max(sessions, key=lambda session: time_span(session)[1], default=None)
@@ -265,7 +350,7 @@ def find_latest(
         # A sub-agent alone in its file stands for the session that started it.
         native = latest.parent if latest.kind == "subagent" else latest.session_id
         if native is not None:
-            return _named_in(_Listing(catalog), source, native)
+            return _named_in(listing, source, native)
     raise SessionNotFoundError(
         "no agent has a session here" if agent is None else f"{agent} has no session here",
         hint="`amux agents` shows the directories that are searched for sessions",
@@ -281,13 +366,13 @@ def _named_in(listing: _Listing, source: SourceRef, native: str) -> NativeRef:
     return ref
 
 
-def _newest_first(catalog: SourceCatalog, agents: Sequence[str]) -> list[SourceRef]:
+def _newest_first(listing: _Listing, agents: Sequence[str]) -> list[SourceRef]:
     dated: list[tuple[int, SourceRef]] = []
     for agent in agents:
-        fingerprints = Fingerprints(catalog.adapter(agent))
-        for source in catalog.sources(agent):
+        fingerprints = Fingerprints(listing.catalog.adapter(agent))
+        for source in listing.sources(agent):
             if source.role != "names" and not source.superseded:
-                changed = fingerprints.of(source).newest_ns or _last_record(catalog, source)
+                changed = fingerprints.of(source).newest_ns or _last_record(listing.catalog, source)
                 dated.append((changed, source))
     return [source for _, source in sorted(dated, key=itemgetter(0), reverse=True)]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from amux.index.database import IndexDatabase
 from amux.index.errors import IndexUnavailableError
+from amux.index.indexer_lock import IndexerLock
 from amux.index.inspection import TEXTS_HAVE_TOOLS, IndexInspection
 from amux.model.options import CostAggregationOptions
 from amux.model.reports import IndexCheck, IndexedSources, IndexStatus, unusable_index
@@ -45,6 +46,7 @@ class IndexManager:
             texts_have_tools=TEXTS_HAVE_TOOLS,
             trouble=trouble,
             text_trouble=text_trouble,
+            indexer=IndexerLock(database.path).status(),
         )
 
     def update(self, *, texts: bool = False) -> IndexStatus:

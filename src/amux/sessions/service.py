@@ -38,13 +38,14 @@ from amux.model.session import Session
 from amux.reading.registry import AdapterRegistry
 from amux.reading.sources import SourceCatalog
 from amux.reading.unreadable import damaged, find_read_error
-from amux.sessions.find import find_session
+from amux.sessions.find import Found, find_session
 from amux.sessions.list import list_directly, list_sessions
 from amux.sessions.options import checked_cost, checked_list, checked_query
 
 if TYPE_CHECKING:
     from amux.index.freshness import Kind
     from amux.index.rows.results import AgentCounts
+    from amux.index.rows.stored_session import NamedSession
     from amux.index.updater import IndexUpdater
     from amux.model.reports import CostExplanation, SearchReport
     from amux.sessions.cost.report import CostReport
@@ -221,15 +222,34 @@ class SessionService:
 
         return self.from_index(agents, ask)
 
+    def find(self, ref: str, *, agent: str | None = None, by_title: bool = False) -> Found:
+        """Return the one session that `ref` names; see `find_session`."""
+        with self.lock:
+            return find_session(
+                self.registry, self.catalog, ref, stored=self, agent=agent, by_title=by_title
+            )
+
+    def session_named(self, agents: Sequence[str], text: str) -> NamedSession | None:
+        """Return the session that a text names by the index alone; None if it is not sure."""
+        return self.from_index(agents, lambda updater: updater.session_named(agents, text))
+
+    def session_names(
+        self, agents: Sequence[str]
+    ) -> tuple[list[NamedSession], list[Problem]] | None:
+        """Return the names of all sessions, with an index that lacks little; else None."""
+        costs = self.costs
+        return self.from_index(agents, lambda updater: updater.session_names(agents, costs))
+
     def open(self, agent: str, session_id: str) -> tuple[Assembly, AssembledSession]:
         """Return the session with an id or unique prefix, and the assembly that contains it."""
-        found = find_session(self.registry, self.catalog, session_id, agent=agent)
+        found = self.find(session_id, agent=agent)
         native_id = found.ref.native_session_id
         with self.lock:
             assembly = found.assembly or self._assembly_for(agent, native_id)
         session = assembly.find(native_id)
         if session is None or not session.attributed:
-            problem = find_read_error(self.catalog, agent, session_id)
+            sources = self.catalog.sources(agent)
+            problem = find_read_error(self.catalog, agent, session_id, sources=sources)
             if problem is not None or assembly.problems:
                 raise damaged(agent, session_id, problem or assembly.problems[0])
             raise SessionNotFoundError(
@@ -329,34 +349,28 @@ class SessionService:
 
     def add_spending(self, agents: Sequence[str], report: CostReport) -> None:
         """Add the spending of some agents to a report."""
-        from amux.index.codec import decode_spending, pack
+        from amux.index.codec import decode_spending
 
         for agent in agents:
-            stored = self.stored_results(
-                agent, "spending", lambda some: pack(report.spending_of(some)), decode_spending
-            )
+            stored = self.stored_results(agent, "spending", decode_spending)
             if stored is None:
-                for assembly in self.assemblies(agent, usage_only=True):
+                for assembly in self.assemblies(agent):
                     report.add_assembly(assembly)
             else:
                 for spending in stored:
                     report.add_spending(agent, spending)
+        self._store_environment(agents)
 
     def assemblies(
-        self,
-        agent: str,
-        *,
-        usage_only: bool = False,
-        sources: Sequence[SourceRef] | None = None,
+        self, agent: str, *, sources: Sequence[SourceRef] | None = None
     ) -> Iterator[Assembly]:
         """Yield all sessions of an agent in assemblies that do not affect each other.
 
         `sources` are its sources, if they have been listed already.
         """
         found = self.catalog.sources(agent) if sources is None else sources
-        indexed = self.from_index(
-            (agent,), lambda updater: updater.sources(agent, found, usage_only=usage_only)
-        )
+        costs = self.costs
+        indexed = self.from_index((agent,), lambda updater: updater.sources(agent, found, costs))
         if indexed is None:
             yield self.catalog.assemble_sources(agent, found)
         else:
@@ -368,18 +382,15 @@ class SessionService:
         return self.from_index((agent,), lambda updater: updater.agent_totals(agent, costs))
 
     def stored_results(
-        self,
-        agent: str,
-        kind: Kind,
-        encode: Callable[[Assembly], bytes],
-        decode: Callable[[bytes], Iterable[T]],
+        self, agent: str, kind: Kind, decode: Callable[[bytes], T]
     ) -> list[T] | None:
-        """Return the stored results of an agent, updated by `encode`; None without an index."""
+        """Return the stored results of an agent, updated; None without an index."""
+        costs = self.costs
 
         def ask(updater: IndexUpdater) -> list[T]:
-            payloads = updater.payloads(agent, kind, encode)
+            payloads = updater.payloads(agent, kind, costs)
             with updater.database.guarded():
-                return [value for payload in payloads for value in decode(payload)]
+                return [*map(decode, payloads)]
 
         return self.from_index((agent,), ask)
 
@@ -388,6 +399,11 @@ class SessionService:
         names, costs = [*filter(self.registry.is_indexable, self.registry.names())], self.costs
         self.from_index(names, lambda updater: updater.update_rows(names, costs))
         self._store_environment(names)
+
+    @property
+    def needs_indexer(self) -> bool:
+        """Whether the answers so far have left much to the background indexer."""
+        return bool(self.from_index((), lambda updater: updater.needs_indexer()))
 
     def from_index(
         self, agents: Sequence[str], question: Callable[[IndexUpdater], T | None]

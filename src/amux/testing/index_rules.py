@@ -10,13 +10,9 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import ClassVar, Final, Literal
-
-import msgspec
-import pytest
+from typing import ClassVar, Final
 
 from amux.adapters._base import (
-    USAGE_LEAVES_OUT,
     Adapter,
     Item,
     ListFilter,
@@ -34,7 +30,6 @@ from amux.testing.reading import read_source, sources_of
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
 _CUTS: Final = 6
-_LEFT_OUT: Final = {field: getattr(Facts(session_id=""), field) for field in USAGE_LEAVES_OUT}
 
 
 class IndexRules:
@@ -42,12 +37,6 @@ class IndexRules:
 
     adapter: ClassVar[Adapter]
     captures: ClassVar[list[Capture]]
-
-    def test_a21_usage_alone_equals_the_facts(self, sources: list[SourceRef]) -> None:
-        for source in sources:
-            facts = read_source(self.adapter, source, "facts").facts
-            usage = read_source(self.adapter, source, "usage").facts
-            assert for_usage(usage) == for_usage(facts)
 
     def test_a22_facts_depend_on_nothing_but_the_source_and_what_it_names(
         self, home: Path, sources: list[SourceRef], tmp_path: Path
@@ -79,27 +68,24 @@ class IndexRules:
         }
         assert unheard_of == set(), "describe these files in `info.ignored_files`"
 
-    @pytest.mark.parametrize("want", ["usage", "facts"])
-    def test_a23_reading_on_equals_reading_at_once(
-        self, sources: list[SourceRef], want: Literal["usage", "facts"]
-    ) -> None:
+    def test_a23_reading_on_equals_reading_at_once(self, sources: list[SourceRef]) -> None:
         if not isinstance(self.adapter, Resumable):
             return  # resuming is optional
         for source in sources:
             if source.path.suffix != ".jsonl" or not source.path.is_file():
                 continue  # not a line log
             whole = source.path.read_bytes()
-            at_once = _facts_and_problems(self.adapter.read(source, want=want), want)
+            at_once = _facts_and_problems(self.adapter.read(source, want="facts"))
             for cut in _cuts(whole):
                 source.path.write_bytes(whole[:cut])
-                checkpoint = self.adapter.resume_read(source, want=want, checkpoint=None).checkpoint
+                checkpoint = self.adapter.resume_read(source, checkpoint=None).checkpoint
                 offset = 0 if checkpoint is None else checkpoint.offset
                 assert offset <= cut
                 assert whole[:offset] == b"" or whole[:offset].endswith(b"\n")
                 # The part that was read before must not be needed again, so it is overwritten.
                 source.path.write_bytes(b"#" * offset + whole[offset:])
-                reading = self.adapter.resume_read(source, want=want, checkpoint=checkpoint)
-                assert _facts_and_problems([*reading.problems, *reading.facts], want) == at_once
+                reading = self.adapter.resume_read(source, checkpoint=checkpoint)
+                assert _facts_and_problems([*reading.problems, *reading.facts]) == at_once
             source.path.write_bytes(whole)
 
     def test_a24_a_choice_of_everything_tells_what_reading_everything_does(
@@ -142,11 +128,6 @@ class IndexRules:
         }
         assert sum(choice.skipped()) == len(left)
         assert choice.skipped().children == sum(is_child for is_child, _, _ in left)
-
-
-def for_usage(facts: Iterable[Facts]) -> list[Facts]:
-    """Return facts without the fields that a reading for "usage" may omit."""
-    return [msgspec.structs.replace(one, **_LEFT_OUT) for one in facts]
 
 
 def _read_all(adapter: Selective, choice: Selection) -> dict[SourceRef, Sequence[str]]:
@@ -201,13 +182,9 @@ def _cuts(whole: bytes) -> Iterator[int]:
     yield from (max(0, last), last + 1)
 
 
-def _facts_and_problems(
-    items: Iterable[Item], want: Literal["usage", "facts"]
-) -> tuple[list[Facts], set[Problem]]:
-    """Return the facts and the problems that concern no session, as far as `want` includes them."""
+def _facts_and_problems(items: Iterable[Item]) -> tuple[list[Facts], set[Problem]]:
+    """Return the facts and the problems that concern no session."""
     items = list(items)
     facts = _facts(items)
-    if want == "usage":
-        return for_usage(facts), set()
     of_sessions = {problem for one in facts for problem in one.problems}
     return facts, {item for item in items if isinstance(item, Problem)} - of_sessions

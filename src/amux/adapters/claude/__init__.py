@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -78,7 +78,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("*/*/*", "working files of a session"),
         IgnoredFiles("*/memory/*", "the agent's notes about the project"),
     ),
-    revision=6,
+    revision=7,
     evidence="seen: 1.0.3, 1.0.59, 2.0.14, 2.0.77, 2.1.50, 2.1.325, claude-agent-sdk 0.2.182",
     indexable=True,
     injected_texts=INJECTED_TEXTS,
@@ -142,9 +142,7 @@ class ClaudeAdapter:
         """Return one message, decoded from the lines that a scan located."""
         return read_message_at(data, kind, tools=tools)
 
-    def resume_read(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
-    ) -> Reading:
+    def resume_read(self, source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
         """Return the facts of a file, reading only the lines after `checkpoint`."""
         if source.role == "names":
             items = list(_read_title(source))
@@ -152,7 +150,7 @@ class ClaudeAdapter:
                 facts=tuple(item for item in items if isinstance(item, Facts)),
                 problems=tuple(item for item in items if isinstance(item, Problem)),
             )
-        return TranscriptReader(source, want=want).resume_read(want, checkpoint)
+        return TranscriptReader(source, want="facts").resume_read(checkpoint)
 
     def can_select(self, source: SourceRef) -> bool:
         """Return whether `select` handles the source; it does not handle unreadable directories."""

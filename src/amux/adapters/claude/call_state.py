@@ -1,8 +1,8 @@
 """The calls of one conversation, and which of their usage is missing.
 
-All counting and deciding happens here, line by line, at every depth of reading. An answer stays
-open until the next answer or a prompt begins; tool results and notices in between are queued behind
-it. The state is plain data, so it can be serialized and resumed.
+All counting and deciding happens here, line by line. An answer stays open until the next answer or
+a prompt begins; tool results and notices in between are queued behind it. The state is plain data,
+so it can be serialized and resumed.
 
 A call may have no answer: the agent was killed, or is still running. Claude Code writes an answer
 when it is complete, and a failed call as a notice. Of a call that was cut short only the newest
@@ -48,7 +48,6 @@ _REPLY: Final = LineKind.REPLY
 _NOTICE: Final = LineKind.NOTICE
 _PROMPT: Final = LineKind.PROMPT
 _TOOL: Final = LineKind.TOOL
-_ONE_RESULT: Final = (_TOOL,)
 _NO_MESSAGE: Final = Message()
 
 
@@ -67,11 +66,6 @@ class PendingCall(msgspec.Struct):
     def is_requested(self) -> bool:
         """Whether it ends with a recorded request."""
         return self.state == "requested"
-
-    def note_message(self, entry: Entry, kind: LineKind, *, tools_at_work: bool) -> None:
-        """Record the beginning of any other message."""
-        comes_back = kind is _TOOL and not tools_at_work and not entry.copied
-        self.state = "tools-back" if comes_back else "idle"
 
     def note_record(self, kind: str) -> None:
         """Record a line that is not a message."""
@@ -132,19 +126,6 @@ class CallState(msgspec.Struct):
             return tuple({**self.seen_gaps, CALL_INTERRUPTED: None})
         return tuple(self.seen_gaps)
 
-    def take(self, entry: Entry) -> None:
-        """Record one line."""
-        kind = entry.line.type
-        if kind == "assistant":
-            self.take_answer(entry)
-        elif kind == "user":
-            if not self._take_lone_result(entry):
-                self.take_user(entry)
-        elif kind == "system":
-            self.take_system(entry)
-        else:
-            self.take_record(entry)
-
     def take_answer(self, entry: Entry) -> LineKind:
         """Record an assistant line; return the kind of the message it begins, or `LINE`."""
         line = entry.line
@@ -172,7 +153,7 @@ class CallState(msgspec.Struct):
             if (model := text_of(message.model)) is not None:
                 self.models[model] = None
         if isinstance(content, list):
-            self._learn_tools(entry, content)
+            self.learn_tools(content, copied=entry.copied)
         return kind
 
     def take_user(self, entry: Entry) -> UserLine:
@@ -204,22 +185,8 @@ class CallState(msgspec.Struct):
         for block in parts.results:
             id = text_of(block.tool_use_id) or ""
             names.append(self.tools.take_result(id, entry.number, orphans))
-        self._begin(entry, kinds)
+        self.begin_messages(kinds, copied=entry.copied)
         return UserLine(parts, kinds, names, orphans, compaction, warm_up, after_result)
-
-    def _take_lone_result(self, entry: Entry) -> bool:
-        """Record a line with a single tool result (most user lines); False for others."""
-        line = entry.line
-        message = line.message
-        content = message.content if isinstance(message, Message) else None
-        if not isinstance(content, list) or len(content) != 1:
-            return False
-        block = content[0]
-        if not isinstance(block, Block) or block.type != "tool_result" or not self.has_messages:
-            return False
-        self.tools.take_back(text_of(block.tool_use_id) or "")
-        self._begin(entry, _ONE_RESULT)
-        return True
 
     def take_system(self, entry: Entry) -> list[LineKind]:
         """Record a system line; return the kinds of the messages it begins."""
@@ -227,7 +194,7 @@ class CallState(msgspec.Struct):
             self._count_compaction(entry)
             self.boundary_seen = True
         kinds = [LineKind.INJECTED] if text_of(entry.line.content) else []
-        self._begin(entry, kinds)
+        self.begin_messages(kinds, copied=entry.copied)
         return kinds
 
     def take_record(self, entry: Entry) -> None:
@@ -248,16 +215,16 @@ class CallState(msgspec.Struct):
         """Begin an answer of the model: it has received the preceding tool results."""
         self.open, self.answer_id, self.waiting = key, message_id, 0
         self.last_kind = _REPLY
-        self.tools.begin_answer()
+        self.tools.at_work.clear()
         self.pending_call.state = "idle"
 
-    def _begin(self, entry: Entry, kinds: Sequence[LineKind]) -> None:
+    def begin_messages(self, kinds: Sequence[LineKind], *, copied: bool) -> None:
         """Queue messages behind the open answer, up to a limit."""
         if not kinds:
             return
-        for kind in kinds:
-            self.pending_call.note_message(entry, kind, tools_at_work=bool(self.tools.at_work))
         self.last_kind = kinds[-1]
+        comes_back = self.last_kind is _TOOL and not copied and not self.tools.at_work
+        self.pending_call.state = "tools-back" if comes_back else "idle"
         if self.open is not None:
             self.waiting += len(kinds)
             if self.waiting > WAITING_LIMIT:
@@ -266,8 +233,8 @@ class CallState(msgspec.Struct):
     def _close(self) -> None:
         self.open, self.waiting = None, 0
 
-    def _learn_tools(self, entry: Entry, content: Sequence[Block | NotObject]) -> None:
-        """Record the tool calls of a line."""
+    def learn_tools(self, content: Sequence[Block | NotObject], *, copied: bool) -> None:
+        """Record the tool calls of an answer; all their results may have come before."""
         is_calling = False
         for block in content:
             if isinstance(block, Block) and isinstance(block.id, str) and block.id:
@@ -276,12 +243,8 @@ class CallState(msgspec.Struct):
                     is_calling = True
                     self.tools.call(block.id, text_of(block.name) or "")
         if is_calling:
-            self.note_tools(copied=entry.copied)
-
-    def note_tools(self, *, copied: bool) -> None:
-        """Record that the newest answer called tools; all their results may have come before."""
-        is_waiting = bool(self.tools.at_work) or copied
-        self.pending_call.state = "idle" if is_waiting else "tools-back"
+            is_waiting = bool(self.tools.at_work) or copied
+            self.pending_call.state = "idle" if is_waiting else "tools-back"
 
     def _note_interruption(self, entry: Entry, parts: UserParts[Block]) -> None:
         """Record that a person stopped an answer, whether or not its line was written."""

@@ -1,9 +1,8 @@
 """One conversation of a file: the session itself, or one inline sidechain.
 
-Reading has three depths, each on top of the previous one: what affects cost (`Origin`,
-`CallState`), what describes the conversation (`Description`), and the messages
-(`messages.Dialogue`). The state of the first two is plain data, so it can be serialized and
-resumed.
+Its state says what affects cost (`Origin`, `CallState`) and what describes the conversation
+(`Description`). It is plain data, so it can be serialized and resumed. `messages.Dialogue` builds
+messages on top of it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from amux.adapters._kit.fold import Unknowns
 from amux.adapters._kit.values import to_millis
 from amux.adapters.claude.call_state import CallState, UserLine
 from amux.adapters.claude.calls import CostEvents, nano_usd, tokens_by_model
-from amux.adapters.claude.prompts import UserParts, local_command, summary_title
+from amux.adapters.claude.prompts import UserParts, summary_title
 from amux.adapters.claude.records import (
     KNOWN_TYPES,
     AnyJson,
@@ -30,7 +29,6 @@ from amux.adapters.claude.records import (
     packed,
     text_of,
 )
-from amux.adapters.claude.tools import OpenTools
 from amux.model.facts import TitleNote
 from amux.model.problems import Problem
 from amux.model.titles import fold_title
@@ -149,21 +147,18 @@ class Commands(msgspec.Struct):
 
     answered: str | None = None  # the first one that led to a model call
     typed: str | None = None  # the first one that should have
-    local: str | None = None  # the first one that the program carried out itself
     waiting: str | None = None  # the last one, until it is answered
 
     @property
     def title(self) -> str | None:
         """The command that describes the conversation best."""
-        return self.answered or self.typed or self.local
+        return self.answered or self.typed
 
     def note_user(self, parts: UserParts[Block]) -> None:
         """Record a user line without any other prompt."""
         if parts.command:
             self.waiting = fold_title(text_of(parts.typed[0].text) or "")
             self.typed = self.typed or self.waiting
-        elif self.local is None:
-            self.local = local_command(parts)
 
     def note_reply(self) -> None:
         """Record that the model answered."""
@@ -267,41 +262,26 @@ def orphan_result(line: int) -> Problem:
 
 
 class Conversation(msgspec.Struct):
-    """The state of one conversation. `description` is None if only usage is read."""
+    """The state of one conversation."""
 
     call_state: CallState
-    description: Description | None
     agent_id: str | None = None
     origin: Origin = msgspec.field(default_factory=Origin)
+    description: Description = msgspec.field(default_factory=Description)
 
     @classmethod
-    def begin(
-        cls, purpose: Purpose, *, described: bool, agent_id: str | None = None
-    ) -> Conversation:
-        """Create an empty conversation; `described` adds a description."""
-        return cls(
-            CallState(purpose, tools=OpenTools(names={} if described else None)),
-            Description() if described else None,
-            agent_id,
-        )
+    def begin(cls, purpose: Purpose, *, agent_id: str | None = None) -> Conversation:
+        """Create an empty conversation."""
+        return cls(CallState(purpose), agent_id)
 
     def settle(self) -> None:
         """Replace decoded values of unknown type, so that the state can be serialized."""
         self.call_state.book.settle_tokens()
-        if self.description is not None:
-            self.description.settle()
-
-    def take_cost(self, entry: Entry) -> None:
-        """Record what a line says about cost."""
-        self.origin.take(entry)
-        self.call_state.take(entry)
+        self.description.settle()
 
     def take(self, entry: Entry, on_problem: OnProblem) -> UserLine | Sequence[LineKind]:
         """Record one line; return the user line, or the kinds of the messages it begins."""
         description = self.description
-        if description is None:
-            self.take_cost(entry)
-            return ()
         self.origin.take(entry)
         line, at = entry.line, entry.at
         if at is not None and (description.updated is None or at > description.updated):

@@ -287,7 +287,7 @@ class _FullHead:
         self._source = source
         self._id = own_id(source)
         self._is_agent = source.role == "subagent"
-        self._one = Conversation.begin("subagent" if self._is_agent else "main", described=False)
+        self._one = Conversation.begin("subagent" if self._is_agent else "main")
         self._answer: Answer | None = None
         self._earliest: datetime | None = None
         self._leaves: list[int] = []
@@ -316,7 +316,7 @@ class _FullHead:
 
     def _take(self, entry: Entry) -> None:
         line, at = entry.line, entry.at
-        self._one.take_cost(entry)
+        self._one.take(entry, lambda _: None)
         if at is not None and (self._earliest is None or at < self._earliest):
             self._earliest = at
         if line.type == "summary" and (leaf := text_of(line.leaf_uuid)) is not None:

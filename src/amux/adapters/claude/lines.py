@@ -16,7 +16,6 @@ import msgspec
 from amux.adapters._kit.jsonl import Buffer, decode_line
 from amux.adapters._kit.long_lines import PendingLine
 from amux.adapters._kit.streams import chunks
-from amux.adapters.claude.conversation import Conversation
 from amux.adapters.claude.records import LINES, Entry, Line, text_of
 from amux.model.problems import Problem
 
@@ -27,7 +26,10 @@ class LineReader:
     """One pass over a stream that is positioned at `offset`, after `number` lines.
 
     `own_id` is the session that the lines should belong to; None if no line counts as foreign.
+    Lines that `take_usual` takes are not yielded.
     """
+
+    take_usual: Callable[[Line], bool] | None = None
 
     def __init__(
         self,
@@ -43,9 +45,6 @@ class LineReader:
         self._decode: Callable[[Buffer | memoryview], Line] = decoder.decode
         self._own_id = own_id
         self._pending = PendingLine(cut_texts=cut_texts)
-
-    def enter_into(self, conversation: Conversation) -> None:
-        """Set the conversation that the lines belong to; it has no effect in this class."""
 
     def whole_lines(self, stream: BinaryIO) -> Iterator[Entry | Problem]:
         """Yield every line that has a line end."""
@@ -69,28 +68,23 @@ class LineReader:
 
     def _entries_of_chunk(self, chunk: bytes, start: int) -> Generator[Entry | Problem, None, int]:
         """Yield the lines that end in a chunk; return the offset after them."""
-        view, number = memoryview(chunk), self.number
+        view, number, own_id = memoryview(chunk), self.number, self._own_id
+        decode, take_usual = self._decode, self.take_usual
         while (end := chunk.find(b"\n", start)) >= 0:
             raw = view[start:end]
             start = end + 1
             number += 1
-            entry = self._decoded(number, raw)
-            if entry is None:
+            try:
+                line = decode(raw)
+            except _UNDECODABLE:
                 yield from self._entry(raw, number)
-            else:
-                yield entry
+                continue
+            if take_usual is None or not take_usual(line):
+                named = line.session_id
+                foreign = None if named == own_id or own_id is None else text_of(named)
+                yield Entry(number, line, raw, foreign)
         self.number = number
         return start
-
-    def _decoded(self, number: int, raw: memoryview) -> Entry | None:
-        """Decode a line; None if it needs the lenient decoder of `_entry`."""
-        try:
-            line = self._decode(raw)
-        except _UNDECODABLE:
-            return None
-        named, own_id = line.session_id, self._own_id
-        foreign = None if named == own_id or own_id is None else text_of(named)
-        return Entry(number, line, raw, foreign)
 
     def _entry(
         self, raw: Buffer | memoryview, number: int, *, ended: bool = True

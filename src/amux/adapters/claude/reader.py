@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from os import SEEK_END
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -21,24 +20,22 @@ from amux.adapters._base import Checkpoint, Head, Item, Reading, SourceRef, Want
 from amux.adapters._kit.jsonl import unreadable
 from amux.adapters._kit.streams import open_stream
 from amux.adapters.claude.conversation import Conversation, orphan_result
-from amux.adapters.claude.cost_lines import CostLineReader
 from amux.adapters.claude.lines import LineReader
 from amux.adapters.claude.messages import WHOLE_LINES, Dialogue
 from amux.adapters.claude.records import LINES, Entry
 from amux.adapters.claude.transcript import AGENT_PREFIX, Transcript, TranscriptFacts, own_id
+from amux.adapters.claude.usual_lines import UsualLines
 from amux.model.facts import Facts
 from amux.model.message import SessionMessage
 from amux.model.problems import Problem
 from amux.model.usage import Purpose
 
-Depth = Literal["usage", "facts"]
 OpenLines = Callable[[str], AbstractContextManager[BinaryIO]]
 
 
 class TranscriptState(msgspec.Struct):
     """The state of a pass without bodies after `lines` lines."""
 
-    want: Depth
     lines: int
     transcript: Transcript
 
@@ -55,13 +52,12 @@ def save(state: TranscriptState, offset: int) -> Checkpoint | None:
         return None
 
 
-def restore(checkpoint: Checkpoint, want: Depth) -> TranscriptState | None:
-    """Deserialize a state; None if it has another depth or was written in another format."""
+def restore(checkpoint: Checkpoint) -> TranscriptState | None:
+    """Deserialize a state; None if it was written in another format."""
     try:
-        state = _STATES.decode(checkpoint.state)
+        return _STATES.decode(checkpoint.state)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return state if state.want == want else None
 
 
 class TranscriptReader:
@@ -79,18 +75,17 @@ class TranscriptReader:
         self._only = only
         self._open = open_lines
         self._with_bodies = has_bodies(want)
-        self._all_lines = want != "usage"  # otherwise the following lines decide what is read
         is_agent = source.role == "subagent"
         self._id = own_id(source)
+        self._own_id = None if is_agent else self._id  # the lines of a sub-agent name its parent
         purpose: Purpose = "subagent" if is_agent else "main"
-        self._transcript = Transcript(Conversation.begin(purpose, described=self._all_lines))
-        self._lines = (LineReader if self._all_lines else CostLineReader)(
+        self._transcript = Transcript(Conversation.begin(purpose))
+        self._lines = LineReader(
             source.location,
             WHOLE_LINES if self._with_bodies else LINES,
-            own_id=None if is_agent else self._id,  # the lines of a sub-agent name its parent
+            own_id=self._own_id,
             cut_texts=want != "all",
         )
-        self._lines.enter_into(self._transcript.main)
         self._found: list[Problem] = []
         self._dialogues: dict[int | None, Dialogue | None] = {}
         self._sidechain_messages: dict[int, list[SessionMessage]] = {}  # keyed by sidechain number
@@ -115,16 +110,15 @@ class TranscriptReader:
                 yield from self._sidechain_messages.get(number, ())
                 yield from _calls_and_facts(session_facts.sidechain(number))
 
-    def resume_read(self, want: Depth, checkpoint: Checkpoint | None) -> Reading:
+    def resume_read(self, checkpoint: Checkpoint | None) -> Reading:
         """Return the facts of the file, reading only what follows `checkpoint`."""
         state = None
         try:
             with self._open(self._source.location) as stream:
-                self._resume(stream, want, checkpoint)
+                self._resume(stream, checkpoint)
                 self._consume(self._lines.whole_lines(stream))
             state = save(
-                TranscriptState(want, self._lines.number, self._transcript),
-                offset=self._lines.offset,
+                TranscriptState(self._lines.number, self._transcript), offset=self._lines.offset
             )
             self._consume(self._lines.last_line())
         except OSError as error:
@@ -132,15 +126,14 @@ class TranscriptReader:
         self._note_ends()
         return Reading(facts=tuple(self._session_facts().facts()), checkpoint=state)
 
-    def _resume(self, stream: BinaryIO, want: Depth, checkpoint: Checkpoint | None) -> None:
+    def _resume(self, stream: BinaryIO, checkpoint: Checkpoint | None) -> None:
         """Restore the saved state, unless the file has shrunk: then it was rewritten."""
-        state = None if checkpoint is None else restore(checkpoint, want)
+        state = None if checkpoint is None else restore(checkpoint)
         if checkpoint is None or state is None or stream.seek(0, SEEK_END) < checkpoint.offset:
             stream.seek(0)
             return
         stream.seek(checkpoint.offset)
         self._transcript = state.transcript
-        self._lines.enter_into(self._transcript.main)
         self._lines.offset, self._lines.number = checkpoint.offset, state.lines
 
     def _main_items(self) -> Iterator[SessionMessage | Problem]:
@@ -176,16 +169,12 @@ class TranscriptReader:
     def _problems_of(self, lines: Iterator[Entry | Problem]) -> Iterator[Problem]:
         """Process some lines without bodies and yield their problems."""
         transcript, note, found = self._transcript, self._note, self._found
-        main = transcript.main
-        take = main.take_cost if main.description is None else partial(main.take, on_problem=note)
+        self._lines.take_usual = UsualLines(transcript.main, self._own_id).take
         for line in lines:
             if isinstance(line, Problem):
                 note(line)
-            elif line.line.is_sidechain is True:
-                transcript.conversation(transcript.route(line)).take(line, note)
             else:
-                transcript.has_records = True
-                take(line)
+                transcript.conversation(transcript.route(line)).take(line, note)
             if found:
                 yield from self._drain()
 
@@ -224,8 +213,6 @@ class TranscriptReader:
             self._note(Problem(code="unknown-format", message=message))
 
     def _note(self, problem: Problem) -> None:
-        if not self._all_lines and problem.code != "unreadable":
-            return
         located = msgspec.structs.replace(problem, path=self._source.location)
         self._found.append(located)
         self._transcript.note(located)

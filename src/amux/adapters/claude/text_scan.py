@@ -175,9 +175,9 @@ class _Scan:
         spoken = (text,) if text else ()
         if thinking := "\n\n".join(self._thinking):
             spoken = (*spoken, thinking)
-        if (tool_text := "\n".join(self._tool_texts)) or spoken:
+        if (tools := tuple(filter(None, self._tool_texts))) or spoken:
             location = _location(self._answer_span, ANSWER)
-            self.docs.append(TextDoc(self._ordinal, spoken, tool_text, location))
+            self.docs.append(TextDoc(self._ordinal, spoken, tools, location))
         self.docs += self._queued
         self._text = AnswerText()
         self._thinking, self._tool_texts, self._queued = [], [], []
@@ -220,9 +220,9 @@ class _Scan:
         for kind, block in enumerate(parts.results, start=RESULT):
             if isinstance(block, FullTextBlock):
                 shown = result_text(block.content)
-                text = "\n".join([shown, *output_strings(block.content, shown)])
-                if text:
-                    self._keep(TextDoc(self._next, (), text, _location(self._span, kind)))
+                texts = tuple(filter(None, (shown, *output_strings(block.content, shown))))
+                if texts:
+                    self._keep(TextDoc(self._next, (), texts, _location(self._span, kind)))
             self._next += 1
             self._after_result = True
         if parts.injected or (parts.images and parts.synthetic):
@@ -237,7 +237,7 @@ class _Scan:
             # Only the first message of all can be a warm-up.
             is_plain = self._next > 0 or spoken.strip() != WARM_UP
             location = _location(self._span, kind) if is_plain else None
-            self._keep(TextDoc(self._next, (spoken,), "", location))
+            self._keep(TextDoc(self._next, (spoken,), (), location))
         self._next += 1
         self._after_result = False
 

@@ -13,7 +13,7 @@ import msgspec
 
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.fold import MAX_PROBLEMS
-from amux.adapters.claude.conversation import Conversation, Description
+from amux.adapters.claude.conversation import Conversation
 from amux.adapters.claude.records import (
     AnyTextLine,
     Block,
@@ -51,11 +51,8 @@ class Transcript(msgspec.Struct):
             count, blocks = len(self.sidechains), content_blocks(entry.line)
             number = sidechain_number(self.sidechain_of, count, entry.line, blocks)
             if number == count:
-                described = self.main.description is not None
                 agent_id = text_of(entry.line.agent_id)
-                self.sidechains.append(
-                    Conversation.begin("subagent", described=described, agent_id=agent_id)
-                )
+                self.sidechains.append(Conversation.begin("subagent", agent_id=agent_id))
             return number
         return None
 
@@ -104,7 +101,6 @@ def sidechain_number(
 
 
 AGENT_PREFIX: Final = "agent-"
-_NO_DESCRIPTION: Final = Description()
 
 
 def own_id(source: SourceRef) -> str:
@@ -134,7 +130,7 @@ class TranscriptFacts:
             session_id=self._id,
             addressable=False,
             attributed=False,
-            notes=tuple((self._transcript.main.description or _NO_DESCRIPTION).notes),
+            notes=tuple(self._transcript.main.description.notes),
             problems=tuple(self._transcript.problems),
             problem_count=self._transcript.problem_count,
         )
@@ -151,8 +147,7 @@ class TranscriptFacts:
         return agent_id or f"{self._id}/sidechain-{number + 1}"
 
     def _facts_of(self, one: Conversation, session_id: str, *, inline: bool) -> Facts:
-        origin, call_state = one.origin, one.call_state
-        description = one.description or _NO_DESCRIPTION
+        origin, call_state, description = one.origin, one.call_state, one.description
         is_agent = call_state.purpose == "subagent"
         copied_from = None if is_agent else origin.parent(session_id)
         is_fork = is_agent or copied_from is not None

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from io import SEEK_END
 from pathlib import Path
 from stat import S_ISLNK
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from amux.adapters._base import (
     AgentInfo,
@@ -120,9 +120,7 @@ class CodexAdapter:
             yield from _read_names(source)
             return
         is_document = source.path.suffix == ".json"
-        rollout = new_rollout(
-            source.path, bodies=has_bodies(want), traced=want != "usage" or is_document
-        )
+        rollout = new_rollout(source.path, bodies=has_bodies(want))
         if is_document:
             from amux.adapters.codex.legacy_2025 import read_document
 
@@ -146,16 +144,14 @@ class CodexAdapter:
 
         return read_message_at(data, kind, tools=tools)
 
-    def resume_read(
-        self, source: SourceRef, *, want: Literal["usage", "facts"], checkpoint: Checkpoint | None
-    ) -> Reading:
+    def resume_read(self, source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
         """Read a rollout after `checkpoint`; other files are read as a whole each time."""
         if source.role == "session" and source.path.suffix == ".jsonl":
             try:
-                return _read_on(source, traced=want == "facts", checkpoint=checkpoint)
+                return _read_on(source, checkpoint=checkpoint)
             except OSError:
                 pass  # reading the whole file reports the error
-        items = list(self.read(source, want=want))
+        items = list(self.read(source, want="facts"))
         facts = tuple(item for item in items if isinstance(item, Facts))
         problems = () if facts else tuple(item for item in items if isinstance(item, Problem))
         return Reading(facts=facts, problems=problems)
@@ -259,14 +255,14 @@ def _batches(path: Path, *, cut_texts: bool) -> Iterator[LogPart | Problem]:
         yield unreadable(path, error)
 
 
-def _read_on(source: SourceRef, *, traced: bool, checkpoint: Checkpoint | None) -> Reading:
+def _read_on(source: SourceRef, *, checkpoint: Checkpoint | None) -> Reading:
     path = source.path
     with path.open("rb", buffering=0) as raw:
         stream = cast("BinaryIO", raw)
-        rollout, lines, offset = new_rollout(path, bodies=False, traced=traced), 0, 0
+        rollout, lines, offset = new_rollout(path, bodies=False), 0, 0
         if checkpoint is not None and checkpoint.offset <= stream.seek(0, SEEK_END):
             state = restore(checkpoint.state, RolloutState)
-            if state is not None and (state.rollout.cursor.traced or not traced):
+            if state is not None:
                 rollout, lines, offset = state.rollout, state.lines, checkpoint.offset
         stream.seek(offset)
         log = Log(stream, str(path), to_record=_record, cut_texts=True, lines=lines, offset=offset)

@@ -1,7 +1,7 @@
 """Reads a rollout by applying rules to its records, from the start or from a checkpoint.
 
-The same rules apply at every depth: without bodies no messages are built, and for usage alone no
-trace. A record of an unexpected shape is skipped and reported.
+The same rules apply with and without bodies; without them no messages are built. A record of an
+unexpected shape is skipped and reported.
 
 The state at the end of the last whole line is serialized. A last line without a line end
 contributes to the facts but not to that state, because it may still grow.

@@ -321,7 +321,7 @@ def _edges(encrypted: msgspec.Raw) -> str:
     return str(b"%b%b%d" % (bytes(view[:_EDGE]), bytes(view[-_EDGE:]), size), "utf-8", "replace")
 
 
-def new_rollout(path: Path, *, bodies: bool, traced: bool) -> Rollout:
+def new_rollout(path: Path, *, bodies: bool, traced: bool = True) -> Rollout:
     """Return the state of a file before its first line."""
     name = file_name(path.name)
     counter, cursor = CallCounter(session_id=name.thread_id), Cursor(traced=traced)

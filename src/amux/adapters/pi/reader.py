@@ -108,8 +108,7 @@ def read_log(
         yield from log.problems
         yield from no_session(log.origin.path, log.problems)
         return
-    if want != "usage":
-        _store_raw_records(lines, log)
+    _store_raw_records(lines, log)
     facts = log.facts()
     yield Head(session_id=facts.session_id)
     yield from log.problems

@@ -62,6 +62,7 @@ def _execute(words: Sequence[str]) -> None:
     try:
         _, run_command = load_command(args.module)
         run_command(context)
+        context.start_indexer()
     except KeyboardInterrupt:
         context.note_interrupted()
         raise

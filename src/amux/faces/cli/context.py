@@ -121,6 +121,14 @@ class Context:
         is_indexed = client is not None and client.index_was_written
         self.output.stopped(_INTERRUPTED_INDEXED if is_indexed else _INTERRUPTED)
 
+    def start_indexer(self) -> None:
+        """Start the background indexer after the answer, if the index lacks much."""
+        client: Client | None = self.__dict__.get("client")
+        if client is not None and client.needs_indexer:
+            from amux.faces.cli.background import start_indexer
+
+            start_indexer(self, client)
+
     def report_problems(self, problems: Sequence[Problem]) -> None:
         """Warn about what could not be read, in one line; `--debug` gives each problem a line."""
         if not problems:
@@ -160,19 +168,31 @@ class Context:
         except ValueError as error:  # the parser accepted the syntax, but the time is out of range
             raise ValidationError(str(error), fields=["until" if is_end else "since"]) from error
 
+    def client_options(self) -> list[str]:
+        """Return the options with which a process in any directory gets an equal client."""
+        given = (
+            ("--home", None if self.args.home is None else _existing(self.args.home)),
+            ("--config-dir", _path(self.args.config_dir)),
+            ("--project-dir", self._project_dir),
+            ("--profile", self.args.profile),
+        )
+        return [f"{option}={value}" for option, value in given if value is not None]
+
+    @property
+    def _project_dir(self) -> Path | None:
+        given = _path(self.args.project_dir)
+        return _current_directory() if given is None and self.args.home is None else given
+
     def _choose_client(self) -> Client:
         from amux.client import create_client, create_demo_client
 
         if self.args.demo:
             return create_demo_client()
-        config_dir, project_dir = _path(self.args.config_dir), _path(self.args.project_dir)
         home = None if self.args.home is None else _existing(self.args.home)
-        if home is None and project_dir is None:
-            project_dir = _current_directory()
         return create_client(
             home=home,
-            config_dir=config_dir,
-            project_dir=project_dir,
+            config_dir=_path(self.args.config_dir),
+            project_dir=self._project_dir,
             env=None if home is None else _own_environment(),
             default_agent=self.args.agent,
             profile=self.args.profile,

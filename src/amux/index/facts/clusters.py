@@ -52,14 +52,12 @@ class Clusters:
         self._leader: dict[int, int] = {}
         self._first: dict[int, int] = {}  # source with a name, content or line
         self._owner: dict[int, int] = {}
-        self._shared: set[int] = set()  # sources with a session or message of another one
 
     def add(self, source: int, keys: SourceKeys) -> None:
         """Add a source."""
         self._leader[source] = source
         for key in array("q", keys.own):
-            if self._owner.setdefault(key, source) != source:
-                self._shared.add(source)
+            self._owner.setdefault(key, source)
             self._join_by_key(key, source)
         for key in array("q", keys.named):
             self._join_by_key(key, source)
@@ -67,9 +65,8 @@ class Clusters:
         if self._first.keys().isdisjoint(content):  # as nearly all are
             self._first.update(dict.fromkeys(content, source))
             return
-        joined = [self._join_by_key(key, source) for key in content]
-        if any(joined):
-            self._shared.add(source)
+        for key in content:
+            self._join_by_key(key, source)
 
     def add_notes(self, source: int, titled: bytes) -> None:
         """Add the lines that a source has titles for; several sources may title the same line."""
@@ -81,14 +78,12 @@ class Clusters:
         for key in self._first.keys() & set(array("q", lines)):
             self._join_by_key(key, source)
 
-    def _join_by_key(self, key: int, source: int) -> bool:
-        """Join a source with the first that has the key; return whether there was one."""
+    def _join_by_key(self, key: int, source: int) -> None:
+        """Join a source with the first that has the key."""
         first = self._first.setdefault(key, source)
-        if first == source:
-            return False
-        one, other = self.find(first), self.find(source)
-        self._leader[max(one, other)] = min(one, other)
-        return True
+        if first != source:
+            one, other = self.find(first), self.find(source)
+            self._leader[max(one, other)] = min(one, other)
 
     def find(self, source: int) -> int:
         """Return the number of a source's cluster."""
@@ -109,7 +104,3 @@ class Clusters:
         for source in self._leader:
             found.setdefault(self.find(source), []).append(source)
         return found
-
-    def with_shared_calls(self) -> set[int]:
-        """Return the clusters whose usage may not show which session owns a call."""
-        return {self.find(source) for source in self._shared}

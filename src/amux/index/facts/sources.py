@@ -1,7 +1,7 @@
 """Stores the facts of every source of an agent, and updates them on request.
 
-A source is read again only if its fingerprint, its adapter or the requested depth has changed; an
-append-only source is read from its checkpoint. Facts are written in portions, so that an
+A source is read again only if its fingerprint or its adapter has changed; an append-only source is
+read from its checkpoint. Facts are written in portions, so that an
 interrupted update continues where it stopped. Two processes may do the same work; neither damages
 the other's result.
 """
@@ -9,18 +9,18 @@ the other's result.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from amux.adapters import load_builtin
 from amux.adapters._base import Adapter, Checkpoint, Fingerprinted, SourceRef
 from amux.index.database import IndexDatabase
 from amux.index.facts.clusters import Clusters, SourceKeys
 from amux.index.facts.stored_source import (
     BuildSingleSourceResult,
-    Depth,
     SourceReader,
     StoredCheckpoint,
     StoredSource,
@@ -28,7 +28,7 @@ from amux.index.facts.stored_source import (
     line_keys,
     reader_version,
 )
-from amux.index.pool import core_count, work_through
+from amux.index.pool import work_through, worker_count
 from amux.model.facts import Facts
 from amux.model.problems import Problem
 from amux.reading.fingerprint import UNSETTLED, Fingerprints, total_size
@@ -37,24 +37,21 @@ ReportProgress = Callable[[int, int], None]
 """Called with the number of bytes that were read and the number of all bytes to read."""
 
 _PORTION: Final = 256
-_MIN_SHARED_BYTES: Final = 8 << 20
 _ENTRIES: Final = msgspec.msgpack.Decoder(StoredSource)
 _WRITE: Final = """
-INSERT INTO source (agent, path, size, reader, fingerprint, digest, depth, own, named, content,
-  titled, offset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO source (agent, path, size, reader, fingerprint, digest, own, named, content, titled,
+  offset) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (agent, path) DO UPDATE SET size = excluded.size, reader = excluded.reader,
-  fingerprint = excluded.fingerprint, digest = excluded.digest, depth = excluded.depth,
-  own = excluded.own, named = excluded.named, content = excluded.content, titled = excluded.titled,
+  fingerprint = excluded.fingerprint, digest = excluded.digest, own = excluded.own,
+  named = excluded.named, content = excluded.content, titled = excluded.titled,
   offset = excluded.offset
--- Another process may have read the same file deeper meanwhile.
-WHERE depth <= excluded.depth OR fingerprint != excluded.fingerprint OR reader != excluded.reader
 """
 # A separate table: scanning all sources must not read all of their facts.
 _WRITE_READING: Final = """
 INSERT OR REPLACE INTO reading (id, facts, lines, prefix_digest, state)
-SELECT id, ?, ?, ?, ? FROM source WHERE agent = ? AND path = ? AND depth = ? AND digest = ?
+SELECT id, ?, ?, ?, ? FROM source WHERE agent = ? AND path = ?
 """
-_VERSIONS: Final = "id, path, depth, fingerprint, digest"
+_VERSIONS: Final = "id, path, fingerprint, digest"
 _LOAD: Final = f"SELECT {_VERSIONS}, facts, lines FROM source JOIN reading USING (id)"  # noqa: S608 - constants
 
 
@@ -64,7 +61,6 @@ class _SourceState(msgspec.Struct, frozen=True):
     id: int
     fingerprint: bytes
     reader: str
-    depth: int
 
 
 class SourceVersion(NamedTuple):
@@ -72,7 +68,6 @@ class SourceVersion(NamedTuple):
 
     number: int
     path: bytes
-    depth: int
     fingerprint: bytes
     digest: bytes
 
@@ -110,7 +105,6 @@ class SourceIndex:
     def update(
         self,
         sources: Sequence[SourceRef],
-        depth: Depth,
         *,
         progress: ReportProgress | None = None,
         build_result: BuildSingleSourceResult | None = None,
@@ -124,50 +118,32 @@ class SourceIndex:
         present = {os.fsencode(source.location) for source in sources}
         gone = [(row.id,) for path, row in states.items() if path not in present]
         if stale is None:
-            stale = self._stale(states, sources, depth, fingerprints)
+            stale = self._stale(states, sources, fingerprints)
         if gone:
             with self._database.writing() as connection:
                 connection.executemany("DELETE FROM reading WHERE id = ?", gone)
                 connection.executemany("DELETE FROM source WHERE id = ?", gone)
         reader = SourceReader(self._adapter, build_result=build_result, fingerprints=fingerprints)
-        # A source that a list needed once is read as deep again: the next list will need it.
-        deep = {path for path, row in states.items() if row.depth >= Depth.FACTS}
-        by_depth: dict[Depth, list[SourceRef]] = {}
-        for source in stale:
-            own = Depth.FACTS if os.fsencode(source.location) in deep else depth
-            by_depth.setdefault(own, []).append(source)
-        results: dict[bytes, SingleSourceResult] = {}
-        for own, some in sorted(by_depth.items(), reverse=True):
-            results |= self._read(reader, some, own, progress=progress)
-        return results
+        return self._read(reader, stale, progress=progress) if stale else {}
 
-    def stale(self, sources: Sequence[SourceRef], depth: Depth) -> list[SourceRef]:
+    def stale(self, sources: Sequence[SourceRef]) -> list[SourceRef]:
         """Return the sources that an update would read."""
-        return self._stale(self._states(), sources, depth, Fingerprints(self._adapter))
+        return self._stale(self._states(), sources, Fingerprints(self._adapter))
 
-    def stored(self, path: bytes) -> tuple[Depth, tuple[Facts, ...], tuple[Problem, ...]] | None:
-        """Return the depth, facts and problems of one stored source; None if there is none."""
+    def stored(self, path: bytes) -> tuple[tuple[Facts, ...], tuple[Problem, ...]] | None:
+        """Return the facts and problems of one stored source; None if there is none."""
         with self._database.guarded() as connection:
             row = connection.execute(
-                "SELECT depth, facts, lines FROM source JOIN reading USING (id)"
+                "SELECT facts, lines FROM source JOIN reading USING (id)"
                 " WHERE agent = ? AND path = ?",
                 (self._agent, path),
             ).fetchone()
-            return None if row is None else (Depth(row[0]), *decode_stored_source(row[1], row[2]))
-
-    def deepen(self, sources: Sequence[SourceRef]) -> None:
-        """Read some sources to full depth, unless that is what is stored."""
-        fingerprints = Fingerprints(self._adapter)
-        wanting = self._stale(self._states(), sources, Depth.FACTS, fingerprints)
-        reader = SourceReader(self._adapter, fingerprints=fingerprints)
-        if wanting:
-            self._read(reader, wanting, Depth.FACTS, progress=None)
+            return None if row is None else decode_stored_source(*row)
 
     def _states(self) -> dict[bytes, _SourceState]:
         with self._database.guarded() as connection:
             rows = connection.execute(
-                "SELECT path, id, fingerprint, reader, depth FROM source WHERE agent = ?",
-                (self._agent,),
+                "SELECT path, id, fingerprint, reader FROM source WHERE agent = ?", (self._agent,)
             )
             return {row[0]: _SourceState(*row[1:]) for row in rows}
 
@@ -175,14 +151,12 @@ class SourceIndex:
         self,
         states: dict[bytes, _SourceState],
         sources: Sequence[SourceRef],
-        depth: Depth,
         fingerprints: Fingerprints,
     ) -> list[SourceRef]:
         def is_current(source: SourceRef) -> bool:
             row = states.get(os.fsencode(source.location))
             return (
                 row is not None
-                and row.depth >= depth
                 and row.reader == self._reader
                 and row.fingerprint != UNSETTLED
                 and row.fingerprint == fingerprints.of(source).stored
@@ -194,20 +168,21 @@ class SourceIndex:
         self,
         reader: SourceReader,
         stale: Sequence[SourceRef],
-        depth: Depth,
         *,
         progress: ReportProgress | None,
     ) -> dict[bytes, SingleSourceResult]:
         sizes = [total_size((source,)) for source in stale]
         size, done = sum(sizes), 0
-        can_share = size > _MIN_SHARED_BYTES and not isinstance(self._adapter, Fingerprinted)
-        workers = core_count() if can_share else 1
-        work = partial(_read_encoded, reader, depth, self._checkpoints(stale, depth))
+        workers = 1 if isinstance(self._adapter, Fingerprinted) else worker_count(size)
+        checkpoints = self._checkpoints(stale)
+        work = partial(_read_encoded, reader, checkpoints)
+        is_builtin = self._adapter is load_builtin(self._agent)
+        portable = partial(_read_apart, self._agent, checkpoints) if is_builtin else None
         results: dict[bytes, SingleSourceResult] = {}
         portion: list[tuple[SourceRef, StoredSource]] = []
         missing = dict(enumerate(stale))
         try:
-            for number, result in work_through(stale, work, workers=workers):
+            for number, result in work_through(stale, work, workers=workers, portable=portable):
                 source, entry = missing.pop(number), _ENTRIES.decode(result)
                 portion.append((source, entry))
                 results[os.fsencode(source.location)] = SingleSourceResult(
@@ -219,20 +194,19 @@ class SourceIndex:
                 if len(portion) >= _PORTION:
                     self._write(portion)
             # A worker died while reading the missing sources; reading them here shows the error.
-            portion.extend((source, _ENTRIES.decode(work(source))) for source in missing.values())
+            entries = map(_ENTRIES.decode, work(0, iter(missing.values())))
+            portion.extend(zip(missing.values(), entries, strict=True))
         finally:
             self._write(portion)
         return results
 
-    def _checkpoints(
-        self, stale: Sequence[SourceRef], depth: Depth
-    ) -> dict[bytes, StoredCheckpoint]:
+    def _checkpoints(self, stale: Sequence[SourceRef]) -> dict[bytes, StoredCheckpoint]:
         wanted = {os.fsencode(source.location) for source in stale}
         with self._database.guarded() as connection:
             rows = connection.execute(
                 "SELECT path, offset, prefix_digest, state FROM source JOIN reading USING (id)"
-                " WHERE agent = ? AND reader = ? AND depth = ? AND offset > 0",
-                (self._agent, self._reader, depth),
+                " WHERE agent = ? AND reader = ? AND offset > 0",
+                (self._agent, self._reader),
             )
             return {
                 path: StoredCheckpoint(Checkpoint(offset=offset, state=state), prefix_digest)
@@ -244,27 +218,23 @@ class SourceIndex:
         rows = [
             (
                 self._agent, os.fsencode(source.location), entry.size, self._reader,
-                entry.fingerprint, entry.digest, entry.depth,
-                entry.keys.own, entry.keys.named, entry.keys.content, entry.keys.titled,
-                entry.offset,
+                entry.fingerprint, entry.digest, entry.keys.own, entry.keys.named,
+                entry.keys.content, entry.keys.titled, entry.offset,
             )
             for source, entry in portion
         ]  # fmt: skip
         readings = [
-            (
-                entry.facts, entry.lines, entry.prefix_digest, entry.state,
-                *row[:2], entry.depth, entry.digest,
-            )
+            (entry.facts, entry.lines, entry.prefix_digest, entry.state, *row[:2])
             for row, (_, entry) in zip(rows, portion, strict=True)
-        ]  # fmt: skip
+        ]
         portion.clear()
         if rows:
             with self._database.writing() as connection:
                 connection.executemany(_WRITE, rows)
                 connection.executemany(_WRITE_READING, readings)
 
-    def clusters(self, depth: Depth) -> Clusters:
-        """Return the clusters; titles for lines of other sources count at full depth only."""
+    def clusters(self) -> Clusters:
+        """Return the clusters of sources that affect each other."""
         clusters = Clusters()
         titled: list[tuple[int, bytes]] = []
         with self._database.guarded() as connection:
@@ -276,7 +246,7 @@ class SourceIndex:
                 clusters.add(number, keys)
                 if keys.titled:
                     titled.append((number, keys.titled))
-            if titled and depth is Depth.FACTS:
+            if titled:
                 for number, lines in titled:
                     clusters.add_notes(number, lines)
                 readings = connection.execute(
@@ -328,7 +298,24 @@ def _loaded(row: Sequence[Any]) -> LoadedSource:
 
 
 def _read_encoded(
-    reader: SourceReader, depth: Depth, stored: dict[bytes, StoredCheckpoint], source: SourceRef
-) -> bytes:
-    entry = reader.stored_source(source, depth, stored.get(os.fsencode(source.location)))
-    return msgspec.msgpack.encode(entry)
+    reader: SourceReader,
+    stored: dict[bytes, StoredCheckpoint],
+    worker: int,
+    sources: Iterator[SourceRef],
+) -> Generator[bytes]:
+    del worker
+    for source in sources:
+        entry = reader.stored_source(source, stored.get(os.fsencode(source.location)))
+        yield msgspec.msgpack.encode(entry)
+
+
+def _read_apart(
+    agent: str,
+    stored: dict[bytes, StoredCheckpoint],
+    worker: int,
+    sources: Iterator[SourceRef],
+) -> Generator[bytes]:
+    """Read sources in a spawned worker, without building results: rates may not be pickled."""
+    adapter = load_builtin(agent)
+    if adapter is not None:
+        yield from _read_encoded(SourceReader(adapter), stored, worker, sources)

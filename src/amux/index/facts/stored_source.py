@@ -6,8 +6,7 @@ import os
 import time
 from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from collections.abc import Callable
-from enum import IntEnum
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -35,18 +34,6 @@ def reader_version(adapter: Adapter) -> str:
     return f"{__version__}/{adapter.info.revision}{origin}"
 
 
-class Depth(IntEnum):
-    """How much of a source was read; a greater depth includes a smaller one."""
-
-    USAGE = 1
-    FACTS = 2
-
-    @property
-    def want(self) -> Literal["usage", "facts"]:
-        """The `want` argument of an adapter for this depth."""
-        return "usage" if self is Depth.USAGE else "facts"
-
-
 class _StoredFacts(msgspec.Struct, frozen=True, array_like=True):
     facts: tuple[Facts, ...]
     problems: tuple[Problem, ...]
@@ -62,7 +49,6 @@ class StoredSource(msgspec.Struct, frozen=True, array_like=True):
     size: int  # bytes of its own file
     fingerprint: bytes
     digest: bytes  # of facts and lines
-    depth: int
     keys: SourceKeys
     facts: bytes
     lines: bytes
@@ -99,22 +85,20 @@ class SourceReader:
         # Checking the protocol every time would take as long as reading a small source.
         self._resumable = adapter if isinstance(adapter, Resumable) else None
 
-    def whole(
-        self, source: SourceRef, want: Literal["usage", "facts"], *, checkpoint: bool = False
-    ) -> Reading:
+    def whole(self, source: SourceRef, *, checkpoint: bool = False) -> Reading:
         """Read a source from its start, with a checkpoint if asked for: creating one takes time."""
         if checkpoint and self._resumable is not None:
-            return self._resumable.resume_read(source, want=want, checkpoint=None)
-        return collect(self._adapter.read(source, want=want))
+            return self._resumable.resume_read(source, checkpoint=None)
+        return collect(self._adapter.read(source, want="facts"))
 
     def stored_source(
-        self, source: SourceRef, depth: Depth, stored: StoredCheckpoint | None = None
+        self, source: SourceRef, stored: StoredCheckpoint | None = None
     ) -> StoredSource:
         """Read a source, from its stored checkpoint if possible."""
         before = self._fingerprints.of(source)  # taken first: later writes count as changes
         # Storing the state of a reader takes time, and a small log is read again in milliseconds.
         may_grow = before.size >= _LARGE and before.changed_ns > time.time_ns() - GROWS_NS
-        depth, reading = self._read(source, depth, stored, may_grow=may_grow)
+        reading = self._read(source, stored, may_grow=may_grow)
         checkpoint = reading.checkpoint if may_grow else None
         without_lines = tuple(_with_lines(each, b"") for each in reading.facts)
         facts = pack(_StoredFacts(without_lines, reading.problems))
@@ -124,7 +108,6 @@ class SourceReader:
             size=before.size,
             fingerprint=before.stored,
             digest=blake2b(facts + lines, digest_size=16).digest(),
-            depth=depth,
             keys=source_keys(reading.facts),
             facts=facts,
             lines=lines,
@@ -135,23 +118,17 @@ class SourceReader:
         )
 
     def _read(
-        self, source: SourceRef, depth: Depth, stored: StoredCheckpoint | None, *, may_grow: bool
-    ) -> tuple[Depth, Reading]:
-        last = None if stored is None else stored.checkpoint
+        self, source: SourceRef, stored: StoredCheckpoint | None, *, may_grow: bool
+    ) -> Reading:
         # If the file still begins as it did, the stored facts of this beginning are valid.
         is_intact = (
             stored is not None
             and stored.prefix_digest
             and prefix_digest(source, stored.checkpoint.offset) == stored.prefix_digest
         )
-        if is_intact and self._resumable is not None:
-            reading = self._resumable.resume_read(source, want=depth.want, checkpoint=last)
-        else:
-            reading = self.whole(source, depth.want, checkpoint=may_grow)
-        if depth is Depth.USAGE and any(not each.calls for each in reading.facts):
-            # A session without calls is counted by the model it names, which is not usage.
-            return Depth.FACTS, self.whole(source, "facts", checkpoint=may_grow)
-        return depth, reading
+        if stored is not None and is_intact and self._resumable is not None:
+            return self._resumable.resume_read(source, checkpoint=stored.checkpoint)
+        return self.whole(source, checkpoint=may_grow)
 
 
 def decode_stored_source(

@@ -29,6 +29,9 @@ Agent, id, created, updated, turns, title, model, cost, the reasons why that is 
 it is hidden for, kind, the first byte of its summary, and every name.
 """
 
+NameRow = tuple[str, str, str, bytes]
+"""The agent of a session, every name, its title, and the first byte of its summary."""
+
 HiddenCounts = tuple[int, int, int]
 """How many matching sessions are not shown: sub-agents, archived ones, those over the limit."""
 
@@ -121,3 +124,29 @@ def _find(
     )
     truncated = sum(number for _, number in counted) - all_hidden - len(rows)
     return rows, (children, all_hidden - children, truncated)
+
+
+def find_names(
+    database: IndexDatabase, agents: Sequence[str], part: str | None = None
+) -> list[NameRow]:
+    """Return the names and titles of all sessions; with `part`, of those with it in a name."""
+    holes = ", ".join("?" * len(agents))
+    clause, values = ("", ()) if part is None else (" AND instr(names, ?)", (part,))
+    with database.guarded() as connection:
+        return connection.execute(
+            f"SELECT agent, names, title, substr(body, 1, 1) FROM session"  # noqa: S608 - constants
+            f" WHERE agent IN ({holes}){clause}",
+            (*agents, *values),
+        ).fetchall()
+
+
+def find_paths(
+    database: IndexDatabase, agents: Sequence[str], part: str
+) -> list[tuple[str, bytes]]:
+    """Return the agent and the path of every indexed source with a text in its path."""
+    holes = ", ".join("?" * len(agents))
+    with database.guarded() as connection:
+        return connection.execute(
+            f"SELECT agent, path FROM source WHERE agent IN ({holes}) AND instr(path, ?)",  # noqa: S608 - placeholders only
+            (*agents, part.encode()),
+        ).fetchall()

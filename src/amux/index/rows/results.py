@@ -1,4 +1,4 @@
-"""Stores the results of clusters: rows of sessions to list, and spending; counts sessions.
+"""Stores the results of clusters: rows of sessions, their spending and problems; counts sessions.
 
 A result is current as long as the versions of the cluster's sources and the environment (prices,
 settings, versions of amux and the adapter) are unchanged.
@@ -6,16 +6,13 @@ settings, versions of amux and the adapter) are unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from amux.index.database import IndexDatabase
 from amux.index.rows.query import SUBAGENT
-
-if TYPE_CHECKING:
-    from amux.index.freshness import Kind
 
 _SESSION_FIELDS: Final = (
     "agent", "cluster", "id", "sort_key", "names", "created", "updated", "turns", "usd",
@@ -52,26 +49,24 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one cluster, or one payload."""
+    """Everything that is stored of the sessions of one cluster."""
 
     sessions: Sequence[SessionRow] = ()
-    payload: bytes = b""  # its encoded spending or problems
+    payloads: Mapping[str, bytes] = {}  # encoded, by `freshness.Kind`
 
 
 class ResultIndex:
-    """The results of one kind for one agent."""
+    """The results of one agent."""
 
-    def __init__(self, database: IndexDatabase, agent: str, kind: Kind) -> None:
+    def __init__(self, database: IndexDatabase, agent: str) -> None:
         self._database = database
         self._agent = agent
-        self._kind: Kind = kind
 
     def versions(self) -> dict[int, tuple[bytes, bytes]]:
         """Return the version and the environment of the stored result of every cluster."""
         with self._database.guarded() as connection:
             rows = connection.execute(
-                "SELECT cluster, members, environment FROM result WHERE agent = ? AND kind = ?",
-                (self._agent, self._kind),
+                "SELECT cluster, members, environment FROM result WHERE agent = ?", (self._agent,)
             )
             return {cluster: (members, environment) for cluster, members, environment in rows}
 
@@ -82,11 +77,15 @@ class ResultIndex:
         with self._database.writing() as connection:
             self._discard(connection, [cluster for cluster, _, _ in results])
             connection.executemany(
-                "INSERT INTO result (agent, kind, cluster, environment, members, payload)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO result (agent, cluster, environment, members) VALUES (?, ?, ?, ?)",
+                [(self._agent, cluster, environment, members) for cluster, members, _ in results],
+            )
+            connection.executemany(
+                "INSERT INTO payload (agent, kind, cluster, body) VALUES (?, ?, ?, ?)",
                 [
-                    (self._agent, self._kind, cluster, environment, members, one.payload)
-                    for cluster, members, one in results
+                    (self._agent, kind, cluster, body)
+                    for cluster, _, one in results
+                    for kind, body in one.payloads.items()
                 ],
             )
             connection.executemany(
@@ -111,16 +110,15 @@ class ResultIndex:
 
     def _discard(self, connection: Any, numbers: Collection[int]) -> None:
         # In the same transaction: the results of the agent are not complete any more.
-        connection.execute(
-            "DELETE FROM freshness WHERE agent = ? AND kind = ?", (self._agent, self._kind)
-        )
+        connection.execute("DELETE FROM freshness WHERE agent = ?", (self._agent,))
         keys = [(self._agent, number) for number in numbers]
+        connection.executemany("DELETE FROM result WHERE agent = ? AND cluster = ?", keys)
+        connection.executemany("DELETE FROM session WHERE agent = ? AND cluster = ?", keys)
         connection.executemany(
-            f"DELETE FROM result WHERE agent = ? AND cluster = ? AND kind = '{self._kind}'",  # noqa: S608 - a constant
+            "DELETE FROM payload WHERE agent = ? AND kind IN ('sessions', 'spending', 'hours')"
+            " AND cluster = ?",
             keys,
         )
-        if self._kind == "sessions":
-            connection.executemany("DELETE FROM session WHERE agent = ? AND cluster = ?", keys)
 
 
 _VISIBLE: Final = f"agent = :agent AND hidden & {SUBAGENT} = 0"
@@ -153,6 +151,13 @@ def stored_counts(database: IndexDatabase, agent: str) -> tuple[int, int, int]:
             (SUBAGENT, agent),
         ).fetchone()
     return sources, sessions - subagents, subagents
+
+
+def indexed_bytes(database: IndexDatabase) -> int:
+    """Return the size of all sources when they were indexed."""
+    with database.guarded() as connection:
+        size: int = connection.execute("SELECT coalesce(sum(size), 0) FROM source").fetchone()[0]
+        return size
 
 
 def agent_counts(database: IndexDatabase, agent: str) -> AgentCounts:

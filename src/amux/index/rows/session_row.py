@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 import msgspec
 
 from amux.assembly.assemble import Assembly
-from amux.assembly.cost import CostCalculator
+from amux.assembly.cost import CachedCosts, CostCalculator
+from amux.assembly.ledger import hourly_spending, spending_of
 from amux.assembly.session import AssembledSession
 from amux.assembly.summary import summarize
 from amux.index.codec import ODD, pack, storable, unpack
@@ -40,9 +41,16 @@ def moment_at(microseconds: int) -> datetime:
     return _EPOCH + microseconds * _MICROSECOND
 
 
-def make_rows(assembly: Assembly, costs: CostCalculator) -> ClusterResult:
-    """Return the rows of all sessions of a cluster that a list may show, and its problems."""
+def make_result(assembly: Assembly, costs: CostCalculator, zone: tzinfo) -> ClusterResult:
+    """Return the rows of all sessions of a cluster that a list may show, and what they spent."""
     searchable = {id(session) for session in assembly.sessions}
+    costs = CachedCosts(costs)
+    payloads = {
+        "spending": pack(spending_of(assembly, costs, zone)),
+        "hours": pack(hourly_spending(assembly, costs)),
+    }
+    if assembly.problems:
+        payloads["sessions"] = pack(assembly.problems)
     return ClusterResult(
         sessions=[
             _row(
@@ -53,7 +61,7 @@ def make_rows(assembly: Assembly, costs: CostCalculator) -> ClusterResult:
             for s in assembly.all_sessions()
             if s.listed
         ],
-        payload=pack(assembly.problems) if assembly.problems else b"",
+        payloads=payloads,
     )
 
 

@@ -18,8 +18,11 @@ from amux.assembly.session import AssembledSession, MessageSources
 from amux.index.codec import pack, unpack
 from amux.index.database import IndexDatabase
 from amux.index.errors import IndexChangedError, IndexDecodeError
+from amux.index.rows.query import NameRow
 from amux.model.session import SessionSummary
 from amux.model.trace import key_of
+
+_JSON: Final = b"{"  # the first byte of a summary, unless a name in it is not valid Unicode
 
 
 class SearchRow(NamedTuple):
@@ -37,6 +40,21 @@ class SearchRow(NamedTuple):
     models: str
     title: str
     keys: bytes
+
+
+class NamedSession(NamedTuple):
+    """The names of a session, its id first, and its title."""
+
+    agent: str
+    names: Sequence[str]
+    title: str
+
+
+def named_sessions(rows: Sequence[NameRow]) -> list[NamedSession] | None:
+    """Return rows as sessions; None if one has a name that a column cannot hold unchanged."""
+    if any(first != _JSON for *_, first in rows):
+        return None
+    return [NamedSession(agent, names.split("\n"), title) for agent, names, title, _ in rows]
 
 
 def text_unit_key(agent: str, path: str, session_id: str) -> int:

@@ -44,7 +44,7 @@ def _all_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator[
             doc = text_doc(ordinal, item, tools=tools)
             ordinal += 1
             docs.append(doc)
-            size += len(doc.tools) + sum(map(len, doc.spoken))
+            size += sum(map(len, chain(doc.spoken, doc.tools)))
         if docs and (size > _BATCH or item is None or isinstance(item, Head)):
             first = session_id if first is None else first
             yield session_id, docs
@@ -53,4 +53,4 @@ def _all_texts(adapter: Adapter, source: SourceRef, *, tools: bool) -> Iterator[
             session_id, ordinal = item.session_id, 0
     if tools and first is not None and source.has_path:
         for number, (_, window) in enumerate(read_long_texts(source.path)):
-            yield first, [TextDoc(min(UNPLACED_TEXT + number, LAST_ORDINAL), (), window)]
+            yield first, [TextDoc(min(UNPLACED_TEXT + number, LAST_ORDINAL), (), (window,))]

@@ -1,8 +1,8 @@
 """Full-text search over messages: returns the documents that may contain a term.
 
-There is one document per message, in two FTS5 tables without content: `spoken` (messages, thoughts
-and titles; with positions) and `tools` (tool names, input and output; without). The id of a
-document is `unit << 20 | ordinal`. The caller chooses the number of a text unit, and a new one when
+There is one document per message, in two FTS5 tables without content: `spoken` (messages and
+thoughts) and `tools` (tool names, input and output). The id of a document is
+`unit << 20 | ordinal`. The caller chooses the number of a text unit, and a new one when
 a source was rewritten: such a table cannot delete rows, so dropped units are recorded and left out
 of results.
 
@@ -44,7 +44,9 @@ LAST_ORDINAL: Final = (1 << UNIT_SHIFT) - 1
 UNPLACED_TEXT: Final = LAST_ORDINAL - (1 << 16) + 1
 """Ordinals from here on stand for a text of the unit, not for a message."""
 
-_MAX_DEAD: Final = 0.2
+MAX_DEAD: Final = 0.2
+"""The share of documents in dropped units above which the index is built anew."""
+
 _FEW_CLAUSES: Final = 20  # faster than merging two results
 _CLAUSES_PER_QUERY: Final = 64  # FTS5 checks every alternative for every row it finds
 _COMBINED_CLAUSES: Final = 256  # with other conditions it finds fewer rows
@@ -69,22 +71,6 @@ class Documents(NamedTuple):
     def exact(self) -> bool:
         """Whether exactly these documents match."""
         return self.ids is not None and not self.unsure
-
-
-class PreparedDoc(NamedTuple):
-    """The tokens of one message as texts; always valid Unicode."""
-
-    ordinal: int
-    spoken: str
-    tools: str
-
-
-def prepare(docs: Iterable[TextDoc]) -> list[PreparedDoc]:
-    """Return documents as they are added; an eighth of the work, which workers can do."""
-    return [
-        PreparedDoc(ordinal, _GAP.join(map(token_text, spoken)), token_text(tools))
-        for ordinal, spoken, tools, _ in docs
-    ]
 
 
 class _TableState:
@@ -203,19 +189,15 @@ class TextIndex:
 
     def add(self, unit: int, docs: Iterable[TextDoc]) -> int:
         """Add messages to a unit and return how many; one that has grown can be added again."""
-        return self.add_prepared(unit, prepare(docs))
-
-    def add_prepared(self, unit: int, docs: Iterable[PreparedDoc]) -> int:
-        """Add prepared messages to a unit and return how many."""
         spoken: list[tuple[int, str]] = []
         tools: list[tuple[int, str]] = []
         base, count, highest = unit << UNIT_SHIFT, 0, 0
-        for ordinal, message, tool_text in docs:
+        for ordinal, said, done, _ in docs:
             key = base | min(ordinal, LAST_ORDINAL)
-            if message:
-                spoken.append((key, message))
-            if tool_text:
-                tools.append((key, tool_text))
+            if said:
+                spoken.append((key, _GAP.join(map(token_text, said))))
+            if done:
+                tools.append((key, _GAP.join(map(token_text, done))))
             count, highest = count + 1, max(highest, ordinal)
         with sqlite_errors(), transaction(self.connection):
             self._insert("spoken", spoken)
@@ -236,14 +218,13 @@ class TextIndex:
                 (unit,),
             )
 
-    @property
-    def needs_rebuild(self) -> bool:
-        """Whether more than a fifth of the documents belong to dropped units."""
+    def document_counts(self) -> tuple[float, float]:
+        """Return the number of documents in dropped units, and of all documents."""
         with sqlite_errors():
             row = self.connection.execute(
                 "SELECT total(docs * dead), total(docs) FROM text_units"
             ).fetchone()
-        return float(row[0]) > _MAX_DEAD * float(row[1])
+        return float(row[0]), float(row[1])
 
     def units(self) -> dict[int, int]:
         """Return the number of messages of every unit that is not dropped."""
@@ -254,25 +235,24 @@ class TextIndex:
         self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
     ) -> Documents:
         """Return the documents with a term, to be combined with those of other terms."""
-        sure: list[list[int]] = []
-        unproven: list[list[int]] = []
+        found: list[list[int]] = []
+        exact = True
         with sqlite_errors(), snapshot(self.connection):
             state = self._table_state()
             for table in tables:
                 plan = self._plan(state, table, kind, folded)
                 if plan.clauses is None:
                     return Documents(None, set())
-                (sure if plan.exact else unproven).extend(self._matching(table, plan.clauses))
+                exact = exact and plan.exact
+                found.extend(self._matching(table, plan.clauses))
         dead, unplaced = state.dead, state.unplaced
-        ids = in_order([*sure, *unproven])
-        unsure = set[int]().union(*unproven).difference(*sure) if unproven else set[int]()
+        ids = in_order(found)
         if dead:
             ids = [key for key in ids if key >> UNIT_SHIFT not in dead]
-            unsure.intersection_update(ids)
+        unsure = set[int]() if exact else set(ids)
         if unplaced:
             ids = sorted({_merged(key, unplaced) for key in ids})
-            unsure = {_merged(key, unplaced) for key in unsure}
-            unsure.update(key for key in ids if key >> UNIT_SHIFT in unplaced)
+            unsure = {key for key in ids if not exact or key >> UNIT_SHIFT in unplaced}
         return Documents(ids, unsure)
 
     def documents_with_all(
@@ -308,7 +288,7 @@ class TextIndex:
         plan = state.plans.get((table, kind, folded))
         if plan is None:
             words = self._vocabulary.words(table)
-            plan = plan_term(kind, folded, words, positions=table == "spoken")
+            plan = plan_term(kind, folded, words)
             state.add_plan((table, kind, folded), plan)
         return plan
 

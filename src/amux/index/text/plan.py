@@ -6,7 +6,6 @@
     literal   anywhere, with punctuation: the index has words only, so it gives candidates
     regex     the index cannot help
 
-An index without positions (`positions=False`) knows which tokens a text contains, not their order.
 Every token in an expression is quoted and contains no quote: no expression is malformed.
 """
 
@@ -41,18 +40,18 @@ class Plan(NamedTuple):
 _ALL: Final = Plan(None, exact=False)
 
 
-def plan_term(kind: TermKind, folded: str, words: WordList, *, positions: bool) -> Plan:
+def plan_term(kind: TermKind, folded: str, words: WordList) -> Plan:
     """Return the plan for a folded term. `words` are the tokens of the index."""
     runs = _runs(folded)
     if kind == "regex" or not runs:
         return _ALL
-    planner = _Planner(words, positions=positions)
+    planner = _Planner(words)
     covered = len(runs) == 1 and sum(len(segment.text) for segment in runs[0]) == len(folded)
     match kind:
         case "word" if covered:
             return planner.word(runs[0])
         case "prefix" if covered and _is_plain(runs[0]):
-            return Plan((_phrase([folded], prefix=True),), exact=True)
+            return Plan((_consecutive([folded], prefix=True),), exact=True)
         case "phrase":
             return planner.phrase(runs)
         case _:
@@ -76,14 +75,16 @@ def _is_plain(run: _CharacterRun) -> bool:
     return len(run) == 1 and not run[0].is_ideographic and len(run[0].text) <= OVERLAP
 
 
-def _phrase(tokens: Iterable[str], *, prefix: bool = False) -> str:
-    return f'"{" ".join(tokens)}"{" *" if prefix else ""}'
+def _consecutive(tokens: Sequence[str], *, prefix: bool = False) -> str:
+    """Return an expression for consecutive tokens; with `prefix` the last one may go on."""
+    used = tokens[:_MAX_PHRASE]
+    goes_on = prefix and len(used) == len(tokens)
+    return f'"{" ".join(used)}"{" *" if goes_on else ""}'
 
 
 class _Planner:
-    def __init__(self, words: WordList, *, positions: bool) -> None:
+    def __init__(self, words: WordList) -> None:
         self._words = words
-        self._positions = positions
 
     def word(self, run: _CharacterRun) -> Plan:
         """Plan a run of word characters at any position."""
@@ -106,8 +107,7 @@ class _Planner:
         if not all(_is_plain(run) for run in runs):
             return self._all_of(self.word(run) for run in runs)
         tokens = [run[0].text for run in runs]
-        is_exact = len(tokens) == 1 or (self._positions and len(tokens) <= _MAX_PHRASE)
-        return Plan((self._consecutive(tokens),), exact=is_exact)
+        return Plan((_consecutive(tokens),), exact=len(tokens) <= _MAX_PHRASE)
 
     def candidates(
         self, runs: Sequence[_CharacterRun], *, begins_word: bool, goes_on: bool
@@ -120,11 +120,11 @@ class _Planner:
                 row.append(run[0].text)
                 continue
             if row:
-                plans.append(Plan((self._consecutive(row),), exact=False))
+                plans.append(Plan((_consecutive(row),), exact=False))
                 row = []
             plans.append(self.word(run))
         if row:
-            plans.append(Plan((self._consecutive(row, prefix=goes_on),), exact=False))
+            plans.append(Plan((_consecutive(row, prefix=goes_on),), exact=False))
         return self._all_of(plans)
 
     def _all_of(self, plans: Iterable[Plan]) -> Plan:
@@ -137,22 +137,11 @@ class _Planner:
                 parts.append(clauses[0] if len(clauses) == 1 else f"({' OR '.join(clauses)})")
         return Plan((" AND ".join(parts),), exact=False) if parts else _ALL
 
-    def _consecutive(self, tokens: Sequence[str], *, prefix: bool = False) -> str:
-        """Return an expression for consecutive tokens or, without positions, for all of them."""
-        used = tokens[:_MAX_PHRASE]
-        prefix = prefix and len(used) == len(tokens)
-        if self._positions:
-            return _phrase(used, prefix=prefix)
-        *first, last = used
-        parts = [*(_phrase([token]) for token in first), _phrase([last], prefix=prefix)]
-        return " AND ".join(dict.fromkeys(parts))
-
     def _ideographs(self, text: str) -> Plan:
         if len(text) == 1:
-            return Plan((_phrase([text], prefix=True),), exact=True)
+            return Plan((_consecutive([text], prefix=True),), exact=True)
         pairs = ideograph_tokens(text)[:-1]
-        exact = len(pairs) == 1 or (self._positions and len(pairs) <= _MAX_PHRASE)
-        return Plan((self._consecutive(pairs),), exact=exact)
+        return Plan((_consecutive(pairs),), exact=len(pairs) <= _MAX_PHRASE)
 
     def _mixed(self, run: _CharacterRun) -> Plan:
         """Plan ideographs and other characters without anything between them."""
@@ -167,13 +156,13 @@ class _Planner:
             ending = first.text + (JOINT if first.goes_on else "")
             found = self._words.ending(ending, limit=_MAX_ALTERNATIVES)
             if found is None:
-                return Plan((self._consecutive(tail, prefix=prefix),), exact=False)
+                return Plan((_consecutive(tail, prefix=prefix),), exact=False)
             heads = [[head] for head in found]
         rows = [[*head, *tail] for head in heads]
         is_unclear = any(_is_unmarked(segment, run) for segment in run)
         whole = all(len(row) <= _MAX_PHRASE for row in rows)
-        clauses = tuple(self._consecutive(row, prefix=prefix) for row in rows)
-        return Plan(clauses, exact=self._positions and whole and not is_unclear)
+        clauses = tuple(_consecutive(row, prefix=prefix) for row in rows)
+        return Plan(clauses, exact=whole and not is_unclear)
 
 
 def _tokens_behind(segment: Segment, run: _CharacterRun) -> list[str]:

@@ -14,13 +14,12 @@ from typing import Final
 from amux.index.errors import TextIndexBusyError, TextIndexDamagedError, TextIndexError
 from amux.model.words import JOINT
 
-SCHEMA: Final = 5
+SCHEMA: Final = 6
 """Raised whenever tables or tokens change: an index of another number counts as damaged."""
 
 _HASH_BYTES: Final = 16 << 20
 _MERGED_PAGES: Final = 300
 _PAGE_BYTES: Final = 4050
-_DETAIL: Final = {"spoken": "full", "tools": "none"}
 
 _TABLES: Final = """
 CREATE TABLE text_units (
@@ -52,8 +51,8 @@ def create_schema(db: sqlite3.Connection) -> None:
         if not _has_schema(db):
             for statement in _TABLES.split(";"):
                 db.execute(statement)
-            for table, detail in _DETAIL.items():
-                _create_table(db, table, detail)
+            for table in ("spoken", "tools"):
+                _create_table(db, table)
             db.execute("INSERT INTO text_state VALUES ('schema', ?)", (SCHEMA,))
 
 
@@ -111,10 +110,10 @@ def _has_schema(db: sqlite3.Connection) -> bool:
     return True
 
 
-def _create_table(db: sqlite3.Connection, table: str, detail: str) -> None:
+def _create_table(db: sqlite3.Connection, table: str) -> None:
     db.execute(
         f"CREATE VIRTUAL TABLE {table} USING fts5(body, content='', columnsize=0,"
-        f""" detail={detail}, tokenize="ascii tokenchars '_{JOINT}'")"""
+        f""" tokenize="ascii tokenchars '_{JOINT}'")"""
     )
     db.execute(f"CREATE VIRTUAL TABLE {table}_words USING fts5vocab({table}, row)")
     db.execute(f"CREATE TABLE {table}_blocks (id INTEGER PRIMARY KEY, words TEXT NOT NULL)")

@@ -1,34 +1,33 @@
-"""Updates the texts of all sources: those of changed sources are discarded and read again.
+"""The text index of a home in one or more files, and its update.
 
-Of an append-only source that has grown, only the new part is read. The texts are in a file beside
-the index, and as disposable. A session in one source is a text unit; its number is stored with the
-fingerprint that the source had when it was read.
+The texts of changed sources are discarded and read again; of an append-only source that has grown,
+only the new part is read. Much text is read by several processes, each into a file of its own
+(a shard); small updates go to the first. All files are beside the index, and as disposable.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from amux.adapters._base import Adapter, Checkpoint, ExtractsTexts, Fingerprinted, SourceRef
-from amux.index.codec import pack, unpack
-from amux.index.errors import TextIndexError
-from amux.index.facts.stored_source import GROWS_NS, prefix_digest, reader_version
+from amux.adapters import load_builtin
+from amux.adapters._base import Adapter, Fingerprinted, SourceRef
+from amux.durable import BINARY, PRIVATE_FILE, try_lock
+from amux.index.database import MAX_SHARDS, shard_path
+from amux.index.errors import TextIndexBusyError, TextIndexError
 from amux.index.freshness import Freshness
-from amux.index.pool import core_count, work_through
-from amux.index.rows.stored_session import agents_with_rows, text_unit_key
-from amux.index.text.documents import Batch, source_texts
-from amux.index.text.engine import PreparedDoc, TextIndex, prepare
-from amux.index.text.locations import pack_locations
+from amux.index.pool import work_through, worker_count
+from amux.index.rows.stored_session import agents_with_rows
+from amux.index.text.engine import MAX_DEAD, TABLES, Documents, Table
+from amux.index.text.plan import TermKind
+from amux.index.text.shard import StaleSource, TextShard, fill_shard, fingerprinted, is_stale
 from amux.index.text.tables import sqlite_errors, transaction
-from amux.reading.fingerprint import UNSETTLED, Fingerprints, fingerprint_in, total_size
 from amux.reading.message_locations import MessageLocations
 from amux.reading.sources import SourceCatalog
 
@@ -37,61 +36,17 @@ if TYPE_CHECKING:
     from amux.index.facts.sources import ReportProgress
     from amux.index.result_environment import ResultEnvironment
 
+_BULK: Final = 4 << 20
+_SHARED_BYTES: Final = 16 << 20
+"""Less text than this is read by one process: every query asks all shards."""
 
-class _TextCheckpoint(NamedTuple):
-    """The checkpoint of a source whose texts are one unit, and its size when it was read.
-
-    The unit contains the messages after the checkpoint as well. `prefix_digest` is that of `size`.
-    """
-
-    unit: int
-    checkpoint: Checkpoint
-    size: int
-    prefix_digest: bytes
-
-
+_LOCK_WAIT_S: Final = 5.0
 _TABLES: Final = """
-CREATE TABLE IF NOT EXISTS text_sources (
-  agent TEXT NOT NULL, path BLOB NOT NULL, fingerprint BLOB NOT NULL, reader TEXT NOT NULL,
-  PRIMARY KEY (agent, path)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS text_members (
-  agent TEXT NOT NULL, path BLOB NOT NULL, key INTEGER NOT NULL, unit INTEGER NOT NULL,
-  PRIMARY KEY (agent, path, unit)
-) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS text_freshness (
   agent TEXT PRIMARY KEY, state BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS text_locations (
-  unit INTEGER PRIMARY KEY, path BLOB NOT NULL, fingerprint BLOB NOT NULL, locations BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS text_checkpoints (
-  agent TEXT NOT NULL, path BLOB NOT NULL, unit INTEGER NOT NULL, offset INTEGER NOT NULL,
-  state BLOB NOT NULL, size INTEGER NOT NULL, prefix_digest BLOB NOT NULL,
-  PRIMARY KEY (agent, path)
-) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS text_shards (shard INTEGER PRIMARY KEY, token INTEGER NOT NULL);
 """
-_BULK: Final = 4 << 20
-_SAVE_BYTES: Final = 32 << 20
-_MAX_SHARED_BYTES: Final = 8 << 20
-"""Larger sources are read in this process: their texts may not fit into memory twice."""
-
-HAS_TOOLS: Final = True
-"""Whether the texts include the input and output of tools, not only messages."""
-
-_Texts = tuple[str, list[PreparedDoc], bytes]
-"""A session, some of its documents as they are added, and their packed locations."""
-
-_TEXTS: Final = msgspec.msgpack.Decoder(tuple[list[_Texts], Checkpoint | None])
-
-
-class _Stale(NamedTuple):
-    """A source to be read, and its fingerprint."""
-
-    source: SourceRef
-    fingerprint: bytes
-    size: int
-    may_grow: bool
 
 
 class _ProgressReport:
@@ -99,312 +54,261 @@ class _ProgressReport:
         self._total = total
         self._report = report
         self._done = 0
-        self._saved = 0
 
-    def add(self, size: int) -> bool:
-        """Report that some more bytes are done; return whether it is time to save."""
+    def add(self, size: int) -> None:
+        """Report that some more bytes are done."""
         self._done += size
         if self._report is not None:
             self._report(self._done, self._total)
-        is_due = self._done - self._saved > _SAVE_BYTES
-        self._saved = self._done if is_due else self._saved
-        return is_due
 
 
 class TextDatabase:
-    """The text index of one home, with the sources that its units belong to."""
+    """The text index of one home.
+
+    The first shard has the states of the files of each agent. They are valid only as long as every
+    other shard is as it was when they were stored.
+    """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        self.index = TextIndex.open(path)
-        self._units_of: dict[str, tuple[tuple[int, ...], dict[int, int]]] = {}
-        with sqlite_errors():
-            self.index.connection.executescript(_TABLES)
-        self._is_whole = True  # no source is partly written
+        self._path = path
+        self._units_of: dict[str, tuple[object, dict[int, int]]] = {}
+        self._openings = 0
+        self.shards = self._open()
         self.has_grown = False
 
+    def _open(self) -> list[TextShard]:
+        self._openings += 1
+        with ExitStack() as opened:
+            shards = [
+                opened.enter_context(closing(TextShard(self._path, number)))
+                for number in self._numbers()
+            ]
+            with sqlite_errors():
+                shards[0].connection.executescript(_TABLES)
+            opened.pop_all()
+        return shards
+
+    def _numbers(self) -> list[int]:
+        return [n for n in range(MAX_SHARDS) if n == 0 or shard_path(self._path, n).exists()]
+
     def close(self) -> None:
-        """Close the file."""
-        self.index.close()
+        """Close all files."""
+        for shard in self.shards:
+            shard.close()
 
     def units(self, agent: str) -> dict[int, int]:
         """Return the unit of every session in every source of an agent, by `text_unit_key`."""
         version = self.version()
-        with sqlite_errors():
-            if self._units_of.get(agent, ((), {}))[0] != version:
-                rows = self.index.connection.execute(
-                    "SELECT key, unit FROM text_members WHERE agent = ?", (agent,)
-                )
-                self._units_of[agent] = version, dict(rows.fetchall())
+        if self._units_of.get(agent, (None, {}))[0] != version:
+            units: dict[int, int] = {}
+            for shard in reversed(self.shards):
+                units |= shard.units(agent)
+            self._units_of[agent] = version, units
         return self._units_of[agent][1]
+
+    def version(self) -> tuple[object, ...]:
+        """Return a value that changes whenever this or another process writes."""
+        return self._openings, *(shard.version() for shard in self.shards)
 
     def locations(self, units: Sequence[int]) -> dict[int, MessageLocations]:
         """Return the message locations of some units, as far as they are known."""
-        holes = ", ".join("?" * len(units))
-        with sqlite_errors():
-            rows = self.index.connection.execute(
-                "SELECT unit, CAST(path AS BLOB), CAST(fingerprint AS BLOB),"  # noqa: S608 - placeholders only
-                f" CAST(locations AS BLOB) FROM text_locations WHERE unit IN ({holes})",
-                units,
-            )
-            return {unit: MessageLocations(*fields) for unit, *fields in rows}
+        found: dict[int, MessageLocations] = {}
+        for shard in self.shards:
+            if own := [unit for unit in units if shard.has_unit(unit)]:
+                found |= shard.locations(own)
+        return found
 
-    def version(self) -> tuple[int, int]:
-        """Return a value that changes whenever this or another process writes."""
-        with sqlite_errors():
-            connection = self.index.connection
-            (foreign,) = connection.execute("PRAGMA data_version").fetchone()
-            return foreign, connection.total_changes
+    def documents(
+        self, kind: TermKind, folded: str, *, tables: Collection[Table] = TABLES
+    ) -> Documents:
+        """Return the documents with a term, to be combined with those of other terms."""
+        found = [shard.index.documents(kind, folded, tables=tables) for shard in self.shards]
+        ids = [each.ids for each in found if each.ids is not None]
+        if len(ids) < len(found):
+            return Documents(None, set())
+        return Documents(_chained(ids), set[int]().union(*(each.unsure for each in found)))
+
+    def documents_with_all(
+        self, terms: Sequence[tuple[TermKind, str]], *, table: Table
+    ) -> list[int] | None:
+        """Return the documents of a table that contain several terms; None if not certain."""
+        found: list[list[int]] = []
+        for shard in self.shards:
+            ids = shard.index.documents_with_all(terms, table=table)
+            if ids is None:
+                return None
+            found.append(ids)
+        return _chained(found)
+
+    def vocabulary(self, *, tables: Collection[Table] = TABLES) -> Iterator[tuple[str, int]]:
+        """Yield every whole word and its number of messages; once per table and shard."""
+        for shard in self.shards:
+            yield from shard.index.vocabulary(tables=tables)
+
+    @property
+    def needs_rebuild(self) -> bool:
+        """Whether more than a fifth of the documents belong to dropped units."""
+        counts = [shard.index.document_counts() for shard in self.shards]
+        return sum(dead for dead, _ in counts) > MAX_DEAD * sum(count for _, count in counts)
 
     def states(self) -> dict[str, bytes]:
         """Return the states of the files of all agents from before their texts were read."""
+        self._open_new_shards()
         with sqlite_errors():
-            rows = self.index.connection.execute(
-                "SELECT agent, CAST(state AS BLOB) FROM text_freshness"
-            )
+            connection = self.shards[0].connection
+            if dict(connection.execute("SELECT shard, token FROM text_shards")) != self._tokens():
+                return {}  # a shard is missing, or another process is changing it
+            rows = connection.execute("SELECT agent, CAST(state AS BLOB) FROM text_freshness")
             return dict(rows.fetchall())
 
-    def record(self, states: Mapping[str, bytes]) -> None:
-        """Store the states of the files of some agents from before their texts were read."""
-        with sqlite_errors(), transaction(self.index.connection):
-            self.index.connection.executemany(
-                "INSERT OR REPLACE INTO text_freshness VALUES (?, ?)", states.items()
-            )
+    def _tokens(self) -> dict[int, int]:
+        return {shard.number: shard.token() for shard in self.shards[1:]}
+
+    def _open_new_shards(self) -> None:
+        """Open all files again if another process has added shards."""
+        if [shard.number for shard in self.shards] != self._numbers():
+            self.close()
+            self.shards = self._open()
 
     def current(self, adapter: Adapter, sources: Sequence[SourceRef]) -> int:
         """Return how many of some sources have current texts; changes nothing."""
-        stored = self._fingerprints(adapter.info.name, reader_version(adapter))
-        return sum(not _is_stale(stored, each) for each in _fingerprinted(adapter, sources))
+        stored: dict[bytes, bytes] = {}
+        for shard in reversed(self.shards):
+            stored |= shard.fingerprints(adapter)
+        return sum(not is_stale(stored, each) for each in fingerprinted(adapter, sources))
 
     def update(
         self,
-        wanted: Iterable[tuple[Adapter, Sequence[SourceRef]]],
+        wanted: Sequence[tuple[Adapter, Sequence[SourceRef]]],
+        states: Mapping[str, bytes],
         *,
         progress: ReportProgress | None = None,
     ) -> None:
         """Read the texts of new and changed sources, and discard those of missing ones.
 
-        All agents are read in one bulk load, which is merged once at its end, or at the end of the
-        next update if it was interrupted.
+        `states` are those of the files of the agents from before. Raises TextIndexBusyError if
+        another process updates the texts.
         """
-        stale = [(adapter, self._stale(adapter, sources)) for adapter, sources in wanted]
-        report = _ProgressReport(_size_of(stale), progress)
-        whole = [
-            (adapter, [each for each in some if not self._resume_read(adapter, each, report)])
-            for adapter, some in stale
-        ]
-        if _size_of(whole) <= _BULK and not self.index.is_unfinished:
-            for adapter, some in whole:
-                self._read(adapter, some, report, in_bulk=False)
-            return
-        self.index.begin_bulk()
-        try:
-            for adapter, some in whole:
-                self._read(adapter, some, report, in_bulk=True)
-            self.index.save()
-            self._is_whole = False  # everything is saved: a merge need not be committed
-            self.index.finish_bulk()
-        except BaseException:
-            with suppress(TextIndexError):  # the first error is reported
-                self.index.leave_bulk(keep=self._is_whole)
-            raise
-        finally:
-            self._is_whole = True
-
-    def _stale(self, adapter: Adapter, sources: Sequence[SourceRef]) -> list[_Stale]:
-        """Return the sources to be read; discard the texts of missing sources."""
-        agent = adapter.info.name
-        stored = self._fingerprints(agent, reader_version(adapter))
-        now = {os.fsencode(each.source.location): each for each in _fingerprinted(adapter, sources)}
-        self._discard(agent, stored.keys() - now.keys())
-        return [each for each in now.values() if _is_stale(stored, each)]
-
-    def _fingerprints(
-        self, agent: str, reader: str, path: bytes | None = None
-    ) -> dict[bytes, bytes]:
-        """Return the stored fingerprints of all sources or one; b"" if of another reader."""
-        only = "" if path is None else " AND path = :path"
-        with sqlite_errors():
-            rows = self.index.connection.execute(
-                "SELECT path, CASE reader WHEN :reader THEN fingerprint ELSE x'' END"  # noqa: S608 - constants
-                f" FROM text_sources WHERE agent = :agent{only}",
-                {"agent": agent, "reader": reader, "path": path},
-            )
-            return dict(rows.fetchall())
-
-    def _read(
-        self, adapter: Adapter, stale: Sequence[_Stale], report: _ProgressReport, *, in_bulk: bool
-    ) -> None:
-        sources = [each.source for each in stale]
-        for number, texts, checkpoint in _texts(adapter, sources, shared=in_bulk):
-            self._replace(adapter, stale[number], texts, checkpoint)
-            if report.add(stale[number].size) and in_bulk:
-                self.index.save()
-
-    def _resume_read(self, adapter: Adapter, stale: _Stale, report: _ProgressReport) -> bool:
-        """Read only the new part of a source; return False if that is not possible."""
-        agent, path = adapter.info.name, os.fsencode(stale.source.location)
-        with sqlite_errors():
-            last = self._checkpoint(agent, path, reader_version(adapter))
-        if last is None or prefix_digest(stale.source, last.size) != last.prefix_digest:
-            return False
-        if not isinstance(adapter, ExtractsTexts):
-            return False
-        texts = adapter.extract_texts(stale.source, tools=True, checkpoint=last.checkpoint)
-        if texts is None:
-            return False
-        batches, checkpoint = texts
-        with sqlite_errors(), transaction(self.index.connection):
-            if self._checkpoint(agent, path, reader_version(adapter)) != last:
-                return False  # another process was faster
-            for _, docs in batches:
-                self.index.add(last.unit, docs)
-                locations = pack_locations(docs, self.locations((last.unit,)).get(last.unit))
-                self._store_locations(last.unit, stale, locations)
-            self._store_source(adapter, stale, checkpoint, unit=last.unit)
-        report.add(stale.size)
-        return True
-
-    def _store_source(
-        self, adapter: Adapter, stale: _Stale, checkpoint: Checkpoint | None, *, unit: int
-    ) -> None:
-        agent, path = adapter.info.name, os.fsencode(stale.source.location)
-        self.index.connection.execute(
-            "INSERT OR REPLACE INTO text_sources VALUES (?, ?, ?, ?)",
-            (agent, path, stale.fingerprint, reader_version(adapter)),
-        )
-        size = 0 if checkpoint is None else max(checkpoint.offset, stale.size)  # it may have grown
-        digest = prefix_digest(stale.source, size) if size else b""
-        self.index.connection.execute(
-            "DELETE FROM text_checkpoints WHERE agent = ? AND path = ?", (agent, path)
-        )
-        if checkpoint is not None and digest:
-            self.index.connection.execute(
-                "INSERT INTO text_checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (agent, path, unit, checkpoint.offset, checkpoint.state, size, digest),
-            )
-
-    def _checkpoint(self, agent: str, path: bytes, reader: str) -> _TextCheckpoint | None:
-        row = self.index.connection.execute(
-            "SELECT unit, CAST(offset AS INTEGER), CAST(state AS BLOB), CAST(size AS INTEGER),"
-            " CAST(prefix_digest AS BLOB) FROM text_checkpoints"
-            " JOIN text_sources USING (agent, path) WHERE agent = ? AND path = ? AND reader = ?",
-            (agent, path, reader),
-        ).fetchone()
-        if row is None:
-            return None
-        unit, offset, state, size, digest = row
-        return _TextCheckpoint(unit, Checkpoint(offset=offset, state=state), size, digest)
-
-    def _replace(
-        self,
-        adapter: Adapter,
-        stale: _Stale,
-        texts: Iterable[_Texts],
-        checkpoint: Checkpoint | None,
-    ) -> None:
-        """Replace the texts of a source by new ones; all of them or none."""
-        agent, path = adapter.info.name, os.fsencode(stale.source.location)
-        if not _is_stale(self._fingerprints(agent, reader_version(adapter), path), stale):
-            return  # another process was faster
-        units: dict[str, int] = {}  # a session is entered before its number is used
-        self._is_whole = False
-        self._discard(agent, (path,))
-        connection = self.index.connection
-        try:
-            with sqlite_errors(), transaction(connection):  # numbers of units must be unique
-                (last,) = connection.execute(
-                    "SELECT coalesce(max(unit), 0) FROM text_units"
-                ).fetchone()
-                for session, docs, locations in texts:
-                    is_first = session not in units
-                    unit = units.setdefault(session, last + len(units) + 1)
-                    self.index.add_prepared(unit, docs)
-                    if is_first:  # a source with locations comes in one batch
-                        self._store_locations(unit, stale, locations)
-                is_one = len(units) == 1 and stale.may_grow
-                self._store_source(adapter, stale, checkpoint if is_one else None, unit=last + 1)
-                connection.executemany(
-                    "INSERT INTO text_members VALUES (?, ?, ?, ?)",
-                    [
-                        (agent, path, text_unit_key(agent, stale.source.location, session), unit)
-                        for session, unit in units.items()
-                    ],
+        with self._exclusively():
+            self._open_new_shards()
+            first = self.shards[0].connection
+            with sqlite_errors():  # valid again when everything is read
+                first.executemany("DELETE FROM text_freshness WHERE agent = ?", zip(states))
+            self._read_stale(wanted, progress)
+            first, tokens = self.shards[0].connection, self._tokens()
+            with sqlite_errors(), transaction(first):
+                first.executemany(
+                    "INSERT OR REPLACE INTO text_freshness VALUES (?, ?)", states.items()
                 )
-        except KeyboardInterrupt:
-            for unit in units.values():
-                self.index.drop(unit)
-            self._discard(agent, (path,))
-            self._is_whole = True
-            raise
-        self._is_whole = self.has_grown = True
+                first.execute("DELETE FROM text_shards")
+                first.executemany("INSERT INTO text_shards VALUES (?, ?)", tokens.items())
 
-    def _store_locations(self, unit: int, stale: _Stale, locations: bytes) -> None:
-        if locations and stale.source.has_path:
-            fingerprint = fingerprint_in(stale.fingerprint, stale.source.path)
-            self.index.connection.execute(
-                "INSERT OR REPLACE INTO text_locations VALUES (?, ?, ?, ?)",
-                (unit, os.fsencode(stale.source.location), fingerprint, locations),
-            )
+    @contextmanager
+    def _exclusively(self) -> Generator[None]:
+        """Hold the lock of all updates, which forked workers share until they end."""
+        try:
+            path = self._path.with_suffix(".lock")
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR | BINARY, PRIVATE_FILE)
+        except OSError as error:
+            raise TextIndexError(f"the index cannot be used ({error})") from error
+        try:
+            deadline = time.monotonic() + _LOCK_WAIT_S
+            while not try_lock(descriptor):
+                if time.monotonic() > deadline:
+                    hint = "try again in a moment"
+                    raise TextIndexBusyError("the index is being written to", hint=hint)
+                time.sleep(0.01)
+            yield
+        finally:
+            os.close(descriptor)
 
-    def _discard(self, agent: str, paths: Iterable[bytes]) -> None:
-        with sqlite_errors():
-            connection = self.index.connection
-            for path in paths:
-                key = (agent, path)
-                rows = connection.execute(
-                    "SELECT unit FROM text_members WHERE agent = ? AND path = ?", key
-                ).fetchall()
-                for (unit,) in rows:
-                    self.index.drop(unit)
-                connection.executemany("DELETE FROM text_locations WHERE unit = ?", rows)
-                for table in ("text_members", "text_sources", "text_checkpoints"):
-                    connection.execute(f"DELETE FROM {table} WHERE agent = ? AND path = ?", key)  # noqa: S608 - constants
+    def _read_stale(
+        self,
+        wanted: Iterable[tuple[Adapter, Sequence[SourceRef]]],
+        progress: ReportProgress | None,
+    ) -> None:
+        stale = [item for adapter, sources in wanted for item in self._stale(adapter, sources)]
+        report = _ProgressReport(sum(each.size for _, each, _ in stale), progress)
+        whole: list[tuple[Adapter, StaleSource]] = []
+        for adapter, each, shard in stale:
+            if shard is not None and shard.resume_read(adapter, each):
+                self.has_grown = True
+                report.add(each.size)
+                continue
+            if shard is not None:
+                shard.discard(adapter.info.name, (each.path,))
+            whole.append((adapter, each))
+        size = sum(each.size for _, each in whole)
+        unfinished = [shard for shard in self.shards if shard.index.is_unfinished]
+        if size <= _BULK and not unfinished:
+            for adapter, each in whole:
+                self.shards[0].read(adapter, each)
+                self.has_grown = True
+                report.add(each.size)
+            return
+        whole = self._load_in_workers(whole, report)
+        for shard in self.shards:
+            own = whole if shard.number == 0 else []
+            if own or shard.index.is_unfinished:
+                for each in shard.load(own):
+                    self.has_grown = True
+                    report.add(each.size)
+
+    def _stale(
+        self, adapter: Adapter, sources: Sequence[SourceRef]
+    ) -> Iterator[tuple[Adapter, StaleSource, TextShard | None]]:
+        """Yield the sources to be read, each with the shard that has it; discard the others."""
+        now = {each.path: each for each in fingerprinted(adapter, sources)}
+        stored: dict[bytes, bytes] = {}
+        holders: dict[bytes, TextShard] = {}
+        for shard in self.shards:
+            own = shard.fingerprints(adapter)
+            gone = [path for path in own if path not in now or path in holders]
+            shard.discard(adapter.info.name, gone)
+            for path in own.keys() - gone:
+                stored[path], holders[path] = own[path], shard
+        for path, each in now.items():
+            if is_stale(stored, each):
+                yield adapter, each, holders.get(path)
+
+    def _load_in_workers(
+        self, whole: list[tuple[Adapter, StaleSource]], report: _ProgressReport
+    ) -> list[tuple[Adapter, StaleSource]]:
+        """Have several processes read sources into shards; return the sources left to read here."""
+        shared = [(adapter.info.name, each) for adapter, each in whole if _can_share(adapter)]
+        size = sum(each.size for _, each in shared)
+        workers = min(worker_count(size), MAX_SHARDS) if size > _SHARED_BYTES else 1
+        if workers == 1:
+            return whole
+        shared.sort(key=lambda task: -task[1].size)  # so that all workers end at the same time
+        work = partial(fill_shard, self._path)
+        self.close()  # a forked process must not open a file that its parent has open
+        try:
+            results = work_through(shared, work, workers=workers, portable=work, first_here=False)
+            with closing(results):
+                for number, _ in results:
+                    self.has_grown = True
+                    report.add(shared[number][1].size)
+        finally:
+            self.shards = self._open()
+        done = {
+            (adapter.info.name, path)
+            for adapter in {id(adapter): adapter for adapter, _ in whole}.values()
+            for shard in self.shards
+            for path in shard.fingerprints(adapter)
+        }
+        return [item for item in whole if (item[0].info.name, item[1].path) not in done]
 
 
-def _size_of(stale: Iterable[tuple[Adapter, Sequence[_Stale]]]) -> int:
-    return sum(each.size for _, some in stale for each in some)
+def _can_share(adapter: Adapter) -> bool:
+    """Return whether other processes can load an adapter and read its sources."""
+    is_builtin = adapter is load_builtin(adapter.info.name)
+    return is_builtin and not isinstance(adapter, Fingerprinted)
 
 
-def _fingerprinted(adapter: Adapter, sources: Iterable[SourceRef]) -> Iterator[_Stale]:
-    fingerprints = Fingerprints(adapter)
-    for source in sources:
-        now = fingerprints.of(source)
-        is_in_use = now.changed_ns > time.time_ns() - GROWS_NS
-        yield _Stale(source, now.stored, now.size, is_in_use)
-
-
-def _is_stale(stored: Mapping[bytes, bytes], now: _Stale) -> bool:
-    before = stored.get(os.fsencode(now.source.location))
-    return now.fingerprint == UNSETTLED or before != now.fingerprint
-
-
-def _texts(
-    adapter: Adapter, sources: Sequence[SourceRef], *, shared: bool
-) -> Iterator[tuple[int, Iterable[_Texts], Checkpoint | None]]:
-    """Yield the texts of all sources; small ones are read on all cores."""
-    small = [n for n, source in enumerate(sources) if total_size((source,)) <= _MAX_SHARED_BYTES]
-    missing = set(range(len(sources)))
-    work = partial(_encoded_texts, adapter, sources)
-    can_share = shared and not isinstance(adapter, Fingerprinted)
-    for position, result in work_through(small, work, workers=core_count() if can_share else 1):
-        missing.discard(small[position])
-        yield small[position], *unpack(result, _TEXTS)
-    for number in sorted(missing):
-        batches, checkpoint = source_texts(adapter, sources[number], tools=HAS_TOOLS)
-        yield number, map(_prepared, batches), checkpoint
-
-
-def _encoded_texts(adapter: Adapter, sources: Sequence[SourceRef], number: int) -> bytes:
-    batches, checkpoint = source_texts(adapter, sources[number], tools=HAS_TOOLS)
-    return pack((list(map(_prepared, batches)), checkpoint))
-
-
-def _prepared(batch: Batch) -> _Texts:
-    session, docs = batch
-    return session, prepare(docs), pack_locations(docs)
+def _chained(runs: Sequence[list[int]]) -> list[int]:
+    """Return the documents of all shards, which are in the order of the shards."""
+    return runs[0] if len(runs) == 1 else list(chain.from_iterable(runs))
 
 
 def open_texts(database: IndexDatabase) -> TextDatabase:
@@ -437,7 +341,7 @@ def update_texts(
     states = {agent: found and fingerprint + found for agent, found in snapshots.items()}
     stale = {a: state for a, state in states.items() if not state or recorded.get(a) != state}
     behind = {a: state for a, state in stale.items() if not catalog.has_complete_native_index(a)}
-    if behind and texts.index.needs_rebuild:  # dead words can only be removed together
+    if behind and texts.needs_rebuild:  # dead words can only be removed together
         database.remove_texts()
         texts = open_texts(database)
         behind = {
@@ -445,7 +349,6 @@ def update_texts(
         }
     if behind:
         found = [(catalog.adapter(agent), catalog.sources(agent)) for agent in behind]
-        texts.update(found, progress=progress)
-        texts.record(behind)
+        texts.update(found, behind, progress=progress)
     current = texts.states().keys() - (stale.keys() - behind.keys())
     return texts, [agent for agent in states if agent in current]

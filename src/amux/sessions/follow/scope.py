@@ -117,7 +117,7 @@ class FollowScope:
         """Read the facts without the problems: reading the messages reports the same ones."""
         if isinstance(self._adapter, Resumable):
             checkpoint = old.checkpoint if old and _has_grown(old.fingerprint, now) else None
-            reading = self._adapter.resume_read(source, want="facts", checkpoint=checkpoint)
+            reading = self._adapter.resume_read(source, checkpoint=checkpoint)
             return _ReadSource(now, source_sessions(source, reading.facts), reading.checkpoint)
         parts: list[SourceSession] = []
         problems: list[Problem] = []

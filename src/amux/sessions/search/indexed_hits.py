@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
 
 from amux.index.errors import TextIndexDamagedError
 from amux.index.rows.stored_session import StoredSession, keys_of
@@ -22,7 +21,6 @@ from amux.index.text.engine import (
     UNPLACED_TEXT,
     Documents,
     Table,
-    TextIndex,
     in_order,
     units_of,
 )
@@ -110,7 +108,6 @@ class TextCandidates:
         discard: Callable[[], None],
     ) -> None:
         self._database = database
-        self._index = database.index
         self.units = {agent: database.units(agent) for agent in agents}
         self._others = others  # for agents whose texts are not in the index
         self._discard = discard  # removes a damaged index
@@ -211,7 +208,7 @@ class TextCandidates:
         """Yield every word outside tool text."""
         spoken: tuple[Table, ...] = ("spoken",)
         with self._guarded():
-            yield from (word for word, _ in self._index.vocabulary(tables=spoken))
+            yield from (word for word, _ in self._database.vocabulary(tables=spoken))
 
     def present(self, query: Query) -> set[Term]:
         """Return the terms of a query that occur anywhere."""
@@ -219,14 +216,14 @@ class TextCandidates:
             return {
                 term
                 for term in query.terms
-                if self._index.documents(*_index_term(term), tables=_tables(query)).ids != []
+                if self._database.documents(*_index_term(term), tables=_tables(query)).ids != []
             }
 
     def answer(self, query: Query) -> TextAnswer | None:
         """Return the answer of the index to a query; None if any document may match."""
         if self._last_answer is None or self._last_answer[0] is not query:
             with self._guarded():
-                self._last_answer = (query, _ask(self._index, query))
+                self._last_answer = (query, _ask(self._database, query))
         return self._last_answer[1]
 
     def _spoken(self, query: Query, unit: int) -> SpokenNumbers | None:
@@ -238,7 +235,7 @@ class TextCandidates:
             last = self._last_spoken_answer
             if last is None or last[0] is not query:
                 with self._guarded():
-                    last = (query, _ask(self._index, replace(query, said_only=True)))
+                    last = (query, _ask(self._database, replace(query, said_only=True)))
                 self._last_spoken_answer = last
             return () if last[1] is None else last[1].numbers(unit)
 
@@ -268,11 +265,11 @@ def text_candidates(
     return TextCandidates(texts, indexed, others, discard=updater.database.remove_texts)
 
 
-def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
+def _ask(index: TextDatabase, query: Query) -> TextAnswer | None:
     """Return the answer of the index to a query; None if any document may match."""
     is_conjunction = len(query.alternatives) == 1 and not query.unwanted and len(query.terms) > 1
     if is_conjunction and query.said_only:  # one table and one alternative: one query suffices
-        ids = index.documents_with_all(map(_index_term, query.terms), table="spoken")
+        ids = index.documents_with_all([*map(_index_term, query.terms)], table="spoken")
         if ids is not None:
             return TextAnswer(ids, _NONE, dict.fromkeys(query.terms, ids))
     tables = _tables(query)
@@ -301,7 +298,7 @@ def _ask(index: TextIndex, query: Query) -> TextAnswer | None:
     )
 
 
-def _documents(index: TextIndex, term: Term, tables: tuple[Table, ...]) -> Documents:
+def _documents(index: TextDatabase, term: Term, tables: tuple[Table, ...]) -> Documents:
     """Return the documents that may contain a term.
 
     For an expression these are the documents with the text that every match contains.
@@ -353,8 +350,6 @@ def _index_term(term: Term) -> tuple[TermKind, str]:
 Units = Mapping[str, Mapping[int, int]]
 """The text units of each agent, by `text_unit_key`."""
 
-_NO_SESSION: Final = -1  # stands for the session of a unit that belongs to none, or to several
-
 
 class SessionsByUnit:
     """Sessions by the text units of their messages, and by their titles.
@@ -379,9 +374,6 @@ class SessionsByUnit:
                     self.unresolved |= {other, position}
         if not self.unresolved.isdisjoint(self.of_unit.values()):
             self.of_unit = {u: n for u, n in self.of_unit.items() if n not in self.unresolved}
-        self._positions = [_NO_SESSION] * (max(self.of_unit, default=0) + 1)
-        for unit, position in self.of_unit.items():
-            self._positions[unit] = position
         self.recency = Recency([session.last_change for session in sessions])
         self.titles = Titles(session.title for session in sessions)
 
@@ -394,13 +386,12 @@ class SessionsByUnit:
         )
 
     def count(self, documents: Sequence[int]) -> dict[int, int]:
-        """Return how many of some documents, which must be in order, each session contains."""
-        positions = self._positions
-        if documents and (beyond := (documents[-1] >> UNIT_SHIFT) + 1 - len(positions)) > 0:
-            positions = positions + [_NO_SESSION] * beyond
-        units = map(UNIT_SHIFT.__rrshift__, documents)
-        found = Counter(map(positions.__getitem__, units))
-        found.pop(_NO_SESSION, None)
+        """Return how many of some documents each session contains."""
+        found: dict[int, int] = {}
+        for unit, count in Counter(map(UNIT_SHIFT.__rrshift__, documents)).items():
+            position = self.of_unit.get(unit)
+            if position is not None:  # else the unit belongs to no session, or to several
+                found[position] = found.get(position, 0) + count
         return found
 
     def is_in_title(self, term: Term, position: int) -> bool:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from amux.errors import AmuxError
 from amux.faces.cli.context import Context
-from amux.faces.cli.figures import UNKNOWN, count, size
+from amux.faces.cli.figures import UNKNOWN, ago, count, size
 from amux.faces.cli.filters import add_examples, limit_of
 from amux.faces.cli.output import Column
 from amux.faces.cli.parser import CommandParser
 
 if TYPE_CHECKING:
-    from amux.model.reports import IndexedSources, IndexStatus
+    from amux.model.reports import IndexedSources, IndexerStatus, IndexStatus
 
 _COLUMNS = (
     Column("Agent", style="cyan"),
@@ -25,6 +25,13 @@ _COLUMNS = (
     Column("Sub-agents", is_number=True),
 )
 _SAMPLE = 50
+_INDEXER_STATES = {
+    "running": "running",
+    "complete": "complete",
+    "time_limit": "stopped at its time limit, the next one continues",
+    "failed": "failed",
+    "killed": "killed, the next one continues",
+}
 
 
 def configure_status(parser: CommandParser) -> None:
@@ -142,6 +149,8 @@ def _draw(context: Context, status: IndexStatus) -> None:
     output = context.output
     output.text(f"{status.path}: {size(status.bytes)}")
     output.text(f"text index: {_texts(status)}")
+    if status.indexer is not None:
+        output.text(f"background indexer: {_indexer(context, status.indexer)}")
     rows = [
         (each.agent, f"{each.sources:,}", f"{each.kept:,}", f"{each.stale:,}",
          size(each.stale_bytes), "-" if each.texts is None else f"{each.texts:,}",
@@ -165,3 +174,17 @@ def _texts(status: IndexStatus) -> str:
         f"{size(status.text_bytes)}, {ready:,} of {count(all_of_them, 'source')},"
         f" {tools} tool input and output"
     )
+
+
+def _indexer(context: Context, indexer: IndexerStatus) -> str:
+    """Return the state of the background indexer, and since when."""
+    parts = [_INDEXER_STATES[indexer.state]]
+    if indexer.pid is not None:
+        parts.append(f"process {indexer.pid}")
+    if indexer.reason is not None:
+        parts.append(indexer.reason)
+    if indexer.ended_at is not None:
+        parts.append(ago(indexer.ended_at, now=context.now))
+    elif indexer.started_at is not None:
+        parts.append(f"started {ago(indexer.started_at, now=context.now)}")
+    return "; ".join(parts)

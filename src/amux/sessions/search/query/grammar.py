@@ -30,7 +30,7 @@ from amux.sessions.search.query.filters import (
     gather,
     read_condition,
 )
-from amux.sessions.search.query.regex import objection
+from amux.sessions.search.query.regex import is_valid
 from amux.sessions.search.query.terms import Term, phrase_term, text_term, word_term
 
 _TOKEN: Final = re.compile(
@@ -175,10 +175,9 @@ def _token(match: re.Match[str], *, now: datetime, zone: tzinfo | None) -> Token
     if match["parenthesis"] is not None:
         return Token(match.span(), "(" if match["parenthesis"] == "(" else ")")
     if expression is not None:
-        reason = objection(expression)
-        if reason is None:
+        if is_valid(expression):
             return Token(match.span(), term=Term("regex", expression))
-        return _as_text(match, f"/{expression}/", reason)
+        return _as_text(match, f"/{expression}/", "is not a valid regular expression")
     if key is None:
         lacks_value = word.endswith(":") and word[:-1] in KEYS
         note = _note(word, "has no value") if lacks_value else None

@@ -13,11 +13,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import merge
 from typing import Final, Literal
 
 from amux.model.words import fold, fold_spaces
-from amux.sessions.search.query.regex import compile_regex, trails_of
+from amux.sessions.search.query.regex import expression_spans, needed_text
 
 TermKind = Literal["text", "prefix", "phrase", "regex"]
 
@@ -52,9 +51,7 @@ class Term:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern of the term, for folded text unless it is a regular expression."""
-        if self.kind == "regex" and (expression := compile_regex(self.text)) is not None:
-            return expression
+        """The pattern of a term that is no regular expression, for folded text."""
         words = [re.escape(word) for word in self.parts]
         if self.kind == "phrase":
             before = "" if is_ideographic(self.text[0]) else _NO_WORD_BEFORE
@@ -68,7 +65,10 @@ class Term:
         if self.kind == "text" and " " not in self.text:
             return folded.count(self.text)
         if self.kind == "regex":
-            return sum(1 for _ in self.spans(text))
+            needed = needed_text(
+                self.text
+            )  # without it, a text is not searched with an index either
+            return 0 if needed and needed not in folded else sum(1 for _ in self.spans(text))
         if not all(map(folded.__contains__, self.parts)):
             return 0
         first, last = cut if self.kind != "text" else WHOLE
@@ -87,12 +87,9 @@ class Term:
         return None if first is None else first[0]
 
     def spans(self, text: str) -> Iterator[Span]:
-        """Yield every occurrence that `pattern` finds, but several times faster.
-
-        The occurrences of an expression begin where those of `pattern` do, but may end earlier.
-        """
+        """Yield every occurrence that `pattern` finds, but several times faster."""
         if self.kind == "regex":
-            return merge(*(trail.spans(text) for trail in trails_of(self.pattern)))
+            return expression_spans(self.text, text)
         if not self.is_plain_word:
             return self._consecutive(text)
         return self._plain_words(text, only_at_start=self.kind == "prefix")

@@ -1,4 +1,4 @@
-"""Claude Code: reading usage alone gives the usage that reading facts gives."""
+"""Claude Code: facts are the same whether or not messages are read with them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from claude_depths import DEPTHS, HOMES, NAMES, SOURCES, check_steps, check_usage, facts_of
 from claude_generated import source_at, transcripts
+from claude_readings import HOMES, NAMES, SOURCES, check_readings, check_steps, facts_of
 from claude_transcripts import SESSION, Json, Transcript, text, tool
 from drawn import drawn
 from hypothesis import given
@@ -28,19 +28,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @captured
-def test_usage_of_a_capture_is_that_of_its_facts(source: SourceRef) -> None:
-    check_usage(source)
+def test_facts_of_a_capture_are_those_of_its_messages(source: SourceRef) -> None:
+    check_readings(source)
 
 
 @drawn(150)
 @given(data=transcripts(), agent=st.booleans())
-def test_usage_of_any_transcript_is_that_of_its_facts(
+def test_facts_of_any_transcript_are_those_of_its_messages(
     place: Path, data: bytes, agent: bool
 ) -> None:
     source = source_at(place, agent=agent)
     source.path.write_bytes(data)
-    check_usage(source)
-    assert facts_of(source, "facts") == facts_of(source, "all")
+    check_readings(source)
 
 
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "out"}
@@ -65,7 +64,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "out"}
 )
 @pytest.mark.parametrize("agent", [False, True])
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_tool_result_with_a_twist_means_the_same_at_every_depth(
+def test_a_tool_result_with_a_twist_means_the_same_in_every_reading(
     tmp_path: Path, flags: Json, agent: bool, at_once: bool
 ) -> None:
     transcript = Transcript(tmp_path, name="agent-abc1234" if agent else SESSION)
@@ -79,10 +78,9 @@ def test_a_tool_result_with_a_twist_means_the_same_at_every_depth(
     transcript.assistant(text("done"), message_id="msg_2")
     transcript.read()
     (source,) = ADAPTER.discover(tmp_path / "projects")
-    check_usage(source)
+    check_readings(source)
     data = transcript.path.read_bytes()
-    for want in DEPTHS:
-        check_steps(source, data, range(0, len(data), 397), want)
+    check_steps(source, data, range(0, len(data), 397))
 
 
 def recounted(data: bytes) -> dict[str, tuple[int, int]]:
@@ -129,7 +127,7 @@ def test_usage_of_an_agents_transcript_is_what_its_lines_add_up_to(
     """The file of a sub-agent is one conversation, however its lines are flagged."""
     source = source_at(place, agent=True)
     source.path.write_bytes(data)
-    (facts,) = facts_of(source, "usage")
+    (facts,) = facts_of(source, "facts")
     calls = [call for call in facts.calls if not call.key.endswith(":cost")]
     found = {call.key: (call.tokens.input, call.tokens.output) for call in calls}
     assert found == recounted(data)
@@ -140,7 +138,7 @@ def test_usage_of_every_capture_together_is_what_the_server_billed() -> None:
         truth = json.loads((home.parents[2] / "expected.json").read_text())["home_totals"]
         best: dict[str, Tokens] = {}
         for source in ADAPTER.discover(home):
-            for facts in facts_of(source, "usage"):
+            for facts in facts_of(source, "facts"):
                 for call in facts.calls:
                     known = best.get(call.key, call.tokens)
                     best[call.key] = max(known, call.tokens, key=lambda one: one.output)
@@ -156,7 +154,7 @@ def test_usage_of_every_capture_together_is_what_the_server_billed() -> None:
 
 
 @pytest.mark.parametrize("place_of_text", ["prompt", "result", "unknown"])
-def test_a_giant_line_is_not_loaded_for_its_usage(tmp_path: Path, place_of_text: str) -> None:
+def test_a_giant_line_is_not_loaded_for_its_facts(tmp_path: Path, place_of_text: str) -> None:
     giant = "\U0001f642" + "z" * (24 << 20)
     transcript = Transcript(tmp_path)
     transcript.user(giant if place_of_text == "prompt" else "hi")
@@ -164,11 +162,11 @@ def test_a_giant_line_is_not_loaded_for_its_usage(tmp_path: Path, place_of_text:
     transcript.result("t1", giant if place_of_text == "result" else "out")
     more: dict[str, Any] = {"toolUseResult": giant} if place_of_text == "unknown" else {}
     transcript.assistant(text("done"), message_id="msg_2", **more)
-    transcript.read(want="usage")
+    transcript.read(want="facts")
     (source,) = ADAPTER.discover(transcript.path.parents[1])
     tracemalloc.start()
     try:
-        (facts,) = ADAPTER.resume_read(source, want="usage", checkpoint=None).facts
+        (facts,) = ADAPTER.resume_read(source, checkpoint=None).facts
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

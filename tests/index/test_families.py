@@ -1,4 +1,4 @@
-"""The cost of a session is the same whether only its calls or all its lines are read."""
+"""A report and a list agree on the cost of every session, whatever copies it has."""
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
-"""Claude Code: skipping most tool results when reading usage does not change the result."""
+"""Claude Code: the short way for usual lines does not change the result."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from claude_depths import check_steps, check_usage, facts_of, kept_for_usage
 from claude_generated import source_at
 from claude_layouts import LAYOUTS, SESSION, Layout, Writer, counts, sequences, tool
+from claude_readings import check_readings, check_steps, facts_of
 from drawn import drawn
 from hypothesis import given
 from hypothesis import strategies as st
 
 from amux.adapters._base import SourceRef
 from amux.adapters._kit.streams import CHUNK
-from amux.adapters.claude import ADAPTER
 
 in_every_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
@@ -32,18 +31,18 @@ def session_at(place: Path, *, agent: bool = False) -> SourceRef:
 
 @drawn(400)
 @given(writer=sequences())
-def test_usage_of_any_sequence_is_that_of_its_facts(place: Path, writer: Writer) -> None:
+def test_facts_of_any_sequence_are_those_of_its_messages(place: Path, writer: Writer) -> None:
     source = session_at(place)
     source.path.write_bytes(writer.data)
-    check_usage(source)
+    check_readings(source)
 
 
 @drawn(200)
 @given(writer=sequences(agent=True))
-def test_usage_of_any_sub_agent_is_that_of_its_facts(place: Path, writer: Writer) -> None:
+def test_facts_of_any_sub_agent_are_those_of_its_messages(place: Path, writer: Writer) -> None:
     source = session_at(place, agent=True)
     source.path.write_bytes(writer.data)
-    check_usage(source)
+    check_readings(source)
 
 
 @drawn(100)
@@ -59,39 +58,14 @@ def test_it_does_not_matter_where_a_piece_of_the_file_ends(
     front.record("attachment", text="x" * max(0, CHUNK - 2 * len(front.data) - ends_behind))
     source = session_at(place)
     source.path.write_bytes(front.data + rest)
-    check_usage(source)
+    check_readings(source)
 
 
 @drawn(60)
 @given(writer=sequences(), shares=st.lists(st.floats(0, 1), max_size=4))
 def test_a_growing_session_is_read_on(place: Path, writer: Writer, shares: list[float]) -> None:
     source, data = session_at(place), writer.data
-    check_steps(source, data, [round(share * len(data)) for share in shares], "usage")
-
-
-def broken_results(layout: Layout) -> Writer:
-    """Return sixteen results, all but the first of which are invalid JSON after their beginning."""
-    writer = Writer(layout)
-    writer.user("go")
-    for number in range(16):
-        writer.answer(f"msg_{number}", tool(f"t{number}"), usage=counts(5), stop="tool_use")
-        writer.result(f"t{number}", text="plain")
-        if number:
-            writer.lines[-1] = writer.lines[-1].replace(b"plain", b'pl"ain')
-    return writer
-
-
-@in_every_layout
-def test_results_that_an_answer_follows_are_not_even_decoded(layout: Layout, place: Path) -> None:
-    writer, source = broken_results(layout), session_at(place)
-    writer.answer("msg_last", usage=counts(5), stop="end_turn")
-    source.path.write_bytes(writer.data)
-    (facts,) = facts_of(source, "facts")
-    assert facts.problem_count == 15
-    (usage,) = ADAPTER.resume_read(source, want="usage", checkpoint=None).facts
-    assert kept_for_usage([usage]) == kept_for_usage([facts])
-    assert len(usage.calls) == 17
-    assert usage.gaps == ()
+    check_steps(source, data, [round(share * len(data)) for share in shares])
 
 
 def at_work(layout: Layout) -> Writer:
@@ -108,8 +82,8 @@ def at_work(layout: Layout) -> Writer:
 def test_a_session_that_ends_with_a_result_was_cut_short(layout: Layout, place: Path) -> None:
     writer, source = at_work(layout), session_at(place)
     source.path.write_bytes(writer.data)
-    (usage,) = facts_of(source, "usage")
-    assert usage.gaps == ("call-interrupted",)
+    (facts,) = facts_of(source, "facts")
+    assert facts.gaps == ("call-interrupted",)
 
 
 @in_every_layout
@@ -119,16 +93,16 @@ def test_a_request_that_a_process_left_behind_was_cut_short(layout: Layout, plac
     writer.record("cost-state", totalCostUSD=0.5)
     writer.answer("msg_last", usage=counts(5), stop="end_turn")
     source.path.write_bytes(writer.data)
-    check_usage(source)
-    (usage,) = facts_of(source, "usage")
-    assert usage.gaps == ("call-interrupted",)
+    check_readings(source)
+    (facts,) = facts_of(source, "facts")
+    assert facts.gaps == ("call-interrupted",)
 
 
 @in_every_layout
 @pytest.mark.parametrize("odd", [-1, "5", 1e30, True, {}], ids=str)
 @pytest.mark.parametrize("figure", ["input_tokens", "output_tokens", "cache_read_input_tokens"])
 @pytest.mark.parametrize("comes_first", [True, False])
-def test_a_figure_that_is_none_marks_its_call_in_both_readings(
+def test_a_figure_that_is_none_marks_its_call_in_every_reading(
     layout: Layout, place: Path, odd: object, figure: str, comes_first: bool
 ) -> None:
     writer, source = at_work(layout), session_at(place)
@@ -136,7 +110,7 @@ def test_a_figure_that_is_none_marks_its_call_in_both_readings(
     for usage in reversed(lines) if comes_first else lines:
         writer.answer("msg_last", usage=usage, stop="end_turn")
     source.path.write_bytes(writer.data)
-    check_usage(source)
+    check_readings(source)
     (facts,) = facts_of(source, "facts")
     gaps = {call.key: call.gaps for call in facts.calls}
     assert gaps.pop("msg_last") == ("usage-unusable",)
