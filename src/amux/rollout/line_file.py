@@ -153,8 +153,8 @@ class LineFile:
             descriptor = self._open()
             try:
                 lock(descriptor)
-                opened = os.fstat(descriptor)
-                if os.path.samestat(opened, os.stat(self._name)):  # noqa: PTH116 - as above
+                opened, there = os.fstat(descriptor), os.stat(self._name)  # noqa: PTH116 - as above
+                if opened.st_ino == there.st_ino and opened.st_dev == there.st_dev:
                     return LockedLines(self, descriptor, opened)
             except FileNotFoundError:
                 pass  # moved or deleted while this writer waited: the next attempt says so

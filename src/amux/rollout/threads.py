@@ -268,8 +268,15 @@ def _add_message(
     if message.role == "user" and not message.synthetic and message.content.strip():
         _add(changes, "turn_count", 1)
         if not changes.preview:
-            preview = " ".join(message.content[:1000].split())[:PREVIEW_LENGTH]
-            changes.preview = listed_text(preview)
+            changes.preview = _preview_of(message.content)
+
+
+def _preview_of(content: str) -> str:
+    """Return the beginning of a message on one line; it is usually in the first characters."""
+    preview = " ".join(content[: 3 * PREVIEW_LENGTH].split())
+    if len(preview) < PREVIEW_LENGTH:
+        preview = " ".join(content[:1000].split())
+    return listed_text(preview[:PREVIEW_LENGTH])
 
 
 def _add_event(changes: ThreadChanges, record: Record) -> None:

@@ -131,8 +131,7 @@ class Appender:
             for value in rows.insert_values(batch.thread_id, record)
         ]
         given = (*values, batch.thread_id, known.head.seq, *inserted)
-        count = self._database.run_once(lambda c: c.execute(statement, given).rowcount)
-        if count != len(prepared.records):
+        if self._database.execute(statement, given) != len(prepared.records):
             return None
         return self._appended(batch, known, prepared, changes)
 

@@ -10,12 +10,13 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import Connection, errors, sql
+from psycopg import Connection, Cursor, errors, sql
+from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from amux.durable import abandon_after_fork
@@ -77,6 +78,7 @@ class Database:
         self._retry_seconds = retry_seconds
         self._lock = threading.Lock()
         self._pool: ConnectionPool[Connection[Any]] | None = None
+        self._kept: list[Cursor[Any]] = []  # at most one, with the connection of `execute`
         self._abandoned: list[object] = []  # the parent's: destroying them would end its sessions
         self._is_closed = False
         self._pause = threading.Event()  # never set: its wait is the pause between two tries
@@ -85,8 +87,8 @@ class Database:
     def abandon(self) -> None:
         """Leave the connections to the process that this one was forked from."""
         self._lock = threading.Lock()
-        self._abandoned.append(self._pool)
-        self._pool = None
+        self._abandoned += [self._pool, *self._kept]
+        self._pool, self._kept = None, []
 
     def run(self, work: Callable[[Connection[Any]], T]) -> T:
         """Run work on a connection; repeat it after a collision or a lost connection."""
@@ -115,22 +117,36 @@ class Database:
             self._pause.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def run_once(self, work: Callable[[Connection[Any]], T]) -> T:
-        """Run one statement on a connection without repeating it; every failure is a `StoreError`.
+    def execute(self, statement: bytes, values: Sequence[Any]) -> int:
+        """Run one statement without repeating it, and return the number of rows it changed.
 
-        `is_lost` tells whether its cause leaves the outcome open.
+        Every failure is a `StoreError`; `is_lost` tells whether its cause leaves the outcome open.
+        One connection is not given back to the pool, because that takes longer than all the rest.
         """
         try:
             pool = self._open()
-            connection = pool.getconn()  # its context manager would look for an open transaction
             try:
-                return work(connection)
+                cursor = self._kept.pop()
+            except IndexError:
+                cursor = pool.getconn().cursor()
+            try:
+                return cursor.execute(statement, values).rowcount
             finally:
-                pool.putconn(connection)
+                self._keep(pool, cursor)
         except psycopg.Error as error:
             raise _refused(error) from error
         except UnicodeEncodeError as error:
             raise _not_unicode(error) from error
+
+    def _keep(self, pool: ConnectionPool[Connection[Any]], cursor: Cursor[Any]) -> None:
+        """Keep a connection for the next statement if it is idle, else give it to the pool."""
+        connection = cursor.connection
+        if connection.info.transaction_status == TransactionStatus.IDLE and pool is self._pool:
+            with self._lock:
+                if not self._kept and pool is self._pool:
+                    self._kept.append(cursor)
+                    return
+        pool.putconn(connection)
 
     def transaction(self, work: Callable[[Connection[Any]], T]) -> T:
         """Run work in a transaction; repeat it like `run`."""
@@ -179,7 +195,7 @@ class Database:
                 self._pool = ConnectionPool(
                     self._url,
                     min_size=0,
-                    max_size=_POOL_SIZE,
+                    max_size=_POOL_SIZE + 1,  # `execute` keeps one
                     open=True,
                     timeout=_CONNECT_SECONDS,
                     kwargs={"autocommit": True},
@@ -228,6 +244,9 @@ class Database:
         with self._lock:
             self._is_closed = True
             if self._pool is not None:
+                for cursor in self._kept:
+                    self._pool.putconn(cursor.connection)
+                self._kept.clear()
                 self._pool.close()
                 self._pool = None
 
