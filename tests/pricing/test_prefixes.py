@@ -46,8 +46,10 @@ def same_price(one: Rates | None, other: Rates | None) -> bool:
         ("a/b/c/claude-sonnet-4-5-20250929", "anthropic", "claude-sonnet-4-5", "`a/b/c`"),
         ("google-gla:gemini-2.5-pro", "google", "gemini-2.5-pro", ""),
         ("openai:gpt-5", "openai", "gpt-5", ""),
-        ("us.amazon.nova-pro-v1:0", "aws", "amazon.nova-pro-v1:0", "`us`"),
-        ("us.meta.llama3-1-8b-instruct-v1:0", "aws", "meta.llama3-1-8b-instruct-v1:0", "`us`"),
+        ("us.amazon.nova-pro-v1:0", "aws", "amazon.nova-pro-v1:0", ""),
+        ("us.meta.llama3-1-8b-instruct-v1:0", "aws", "meta.llama3-1-8b-instruct-v1:0", ""),
+        ("google.gemma-3-12b-it", "aws", "google.gemma-3-12b-it", ""),
+        ("custom:openai.gpt-5.4", "aws", "openai.gpt-5.4", "`custom`"),
         ("azure.gpt-5", "openai", "gpt-5", "`azure`"),
     ],
 )
@@ -73,6 +75,35 @@ def test_claude_on_bedrock_is_regional_unless_it_says_global(head: str, area: st
     everywhere = rates_of(f"{head}global.{SONNET}")
     assert everywhere is not None
     assert everywhere.model_ref == f"global.{SONNET}"
+
+
+@pytest.mark.parametrize("prefix", ["", "openrouter/", "foo/", "custom:"])
+@pytest.mark.parametrize(
+    ("name", "price"),
+    [
+        ("deepseek/deepseek-chat-v3.1:free", None),
+        ("anthropic/claude-sonnet-4.5:free", None),
+        ("anthropic/claude-sonnet-4.5:online", None),
+        ("google/gemini-2.0-flash-exp:free", None),
+        ("claude-sonnet-4-5-mini", None),
+        ("claude-opus-4-6-fast", (30, 150)),
+        ("claude-opus-4.8-fast", (10, 50)),
+        ("claude-opus-4.6:batch", (2.5, 12.5)),
+        ("deepseek-r1-distill-qwen-7b", (0.1, 0.2)),
+        ("deepseek-r1-0528-qwen3-8b", (0.05, 0.1)),
+        ("deepseek-r1-turbo", (0.7, 2.5)),
+        ("claude-3.5-sonnet:beta", (3, 15)),
+        ("claude-3.7-sonnet:thinking", (3, 15)),
+    ],
+)
+def test_another_offer_or_size_of_a_model_never_has_its_price(
+    prefix: str, name: str, price: tuple[float, float] | None
+) -> None:
+    for agent in ("claude", "opencode"):
+        found = rates_of(prefix + name, agent)
+        assert (found and (found.input / 1e9, found.output / 1e9)) == price
+        shipped = shipped_rates(agent, prefix + name, DAY)
+        assert shipped is None or shipped.rates == found
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

@@ -36,6 +36,12 @@ AGENT_PROVIDERS = {"claude": "anthropic", "codex": "openai"}
 
 _VARIANT = re.compile(r"\[[^\]]*\]$")  # `claude-opus-4-1[1m]`: an option of the agent, not a model
 _VENDOR = re.compile(r"([^/:]*)[/:](.*)")
+_BEDROCK = re.compile(r"[a-z]+(?:-[a-z]+)*\.(?=[a-z])")  # `us.amazon.nova-pro-v1:0`
+_ANOTHER = re.compile(
+    r"[-:](?:fast|turbo|mini|nano|lite|free|batch|flex|priority)(?![a-z0-9])"
+    r"|-(?:distill|\d+(?:\.\d+)?b)(?![a-z0-9])"
+    r"|:(?!(?:beta|thinking|extended)$)[a-z]"
+)
 _DATE_DIGITS = 8
 _COMPACT_DATE = re.compile(r"-(20\d\d)([01]\d)([0-3]\d)(?!\d)")
 _PRICE_KEYS = {
@@ -175,7 +181,7 @@ def _look_up(provider: str | None, ref: str, moment: datetime) -> types.PriceCal
 
 
 def _names(clause: types.MatchLogic, ref: str) -> bool:
-    """Return whether a name matches without cutting a number: `opus-4-10` is not `opus-4-1`."""
+    """Return whether a name matches and what follows the matching part names no other model."""
     dashed = _COMPACT_DATE.sub(r"-\1-\2-\3", ref)
     return _clause_fits(clause, ref) or _clause_fits(clause, dashed)
 
@@ -189,10 +195,10 @@ def _clause_fits(clause: types.MatchLogic, ref: str) -> bool:
         case types.ClauseAnd():
             return all(_clause_fits(inner, ref) for inner in clause.and_)
         case types.ClauseStartsWith():
-            return clause.is_match(ref) and not cuts_number(ref, len(clause.starts_with))
+            return clause.is_match(ref) and not goes_on(ref, len(clause.starts_with))
         case types.ClauseContains():
             at = ref.find(clause.contains.lower())
-            return at >= 0 and not cuts_number(ref, at + len(clause.contains))
+            return at >= 0 and not goes_on(ref, at + len(clause.contains))
         case _:
             return clause.is_match(ref)
 
@@ -392,12 +398,24 @@ def candidates(agent: str, model: str) -> Iterator[tuple[str | None, str]]:
     vendor = _VENDOR.match(name)
     if name.startswith("arn:aws:bedrock:") or "anthropic.claude" in name:
         yield "aws", name
+    elif _BEDROCK.match(name) and "/" not in name:
+        yield "aws", name
+        yield None, name
     elif vendor:
         yield vendor[1], vendor[2]
         yield None, name
     else:
         yield AGENT_PROVIDERS.get(agent), name
         yield None, name
+
+
+def goes_on(ref: str, end: int) -> bool:
+    """Return whether a name that begins like that of a model is the name of another one.
+
+    It ends inside a number (`opus-4-10` is not `opus-4-1`), or says in the rest that it is another
+    size (`deepseek-r1-distill-qwen-7b`) or another offer (`:free`, `-fast`) of the model.
+    """
+    return cuts_number(ref, end) or _ANOTHER.search(ref, end) is not None
 
 
 def cuts_number(ref: str, end: int) -> bool:
@@ -483,7 +501,7 @@ def _cuts(rule: str, name: str) -> bool:
         return any(_cuts(inner, name) for inner in rule[1:].split(BOTH))
     if rule[0] not in "^*":
         return False
-    return cuts_number(name, name.find(rule[1:]) + len(rule) - 1)
+    return goes_on(name, name.find(rule[1:]) + len(rule) - 1)
 
 
 def _answer(model: ShippedModel, version: str, provider: str, day: date) -> Answer | None:
