@@ -238,11 +238,12 @@ def test_the_names_of_projects_are_not_printed(capture: Capture, tmp_path: Path)
     "name",
     [
         *("sessionId", "message.usage.input_tokens", "$set", "event_msg/token_count", "x_v2"),
+        *("event_msg/zz.news", "childInclusiveTokenUsageBySessionId", "file-history-snapshot"),
         *("system:notice", "table:messages", "cache_creation_1h"),
     ],
 )
 def test_the_name_of_a_field_or_type_is_shown(name: str) -> None:
-    assert masked_name(name) == name
+    assert masked_name(name, {"event_msg"}) == name
 
 
 @pytest.mark.parametrize(
@@ -250,11 +251,44 @@ def test_the_name_of_a_field_or_type_is_shown(name: str) -> None:
     [
         *("", "/home/me/app", "C:\\app", "a b", "me@example.org", "x" * 61, "2026-01-02", "été"),
         *("01a1e0c7-8f12-7bb1-b947-19014e8e9e6d", "call_12345", "deadbeef1", "a/b/c/d/e"),
-        *("toolu_01AbC9", "a\nb"),
+        *("toolu_01AbC9", "a\nb", "fix-the-login-page", "my_boss_says_that_it_is_bad"),
+        *("PleaseFixTheLoginPageOfAcmeNow", "src/plan", "src/plan.py", "plan.md", "acme.Org"),
+        *("event_msg/src/plan", "event_msg/plan.md", "other/token_count"),
     ],
 )
 def test_a_name_that_looks_like_data_is_masked(name: str) -> None:
-    assert masked_name(name) == "<name>"
+    assert masked_name(name, {"event_msg"}) == "<name>"
+
+
+def test_every_name_of_the_known_formats_would_be_shown() -> None:
+    for known in filter(None, map(known_fields_of, BUILTIN)):
+        groups = {name.partition("/")[0] for name in known.seen}
+        for record_type, fields in known.seen.items():
+            assert masked_name(record_type, groups) == record_type
+            assert [field for field in fields if masked_name(field) != field] == []
+
+
+HOSTILE = (
+    f"please fix the {WORD}", f"please-fix-the-{WORD}", f"src/{WORD}", f"{WORD}.md",
+    f"src/{WORD}.plan.py", f"we_all_think_that_{WORD}_is_bad",
+    f"PleaseFixThePageOfThe{WORD}TodayOk",
+    f"/home/{WORD}", f"C:\\{WORD}", f"{WORD}@example.org", f"\u202e{WORD}", f"{WORD}?",
+    "x" * 300 + WORD,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("capture", newest_of_each([*filter(has_logs, CAPTURES)]))
+def test_no_type_field_or_file_that_is_a_text_is_printed(capture: Capture, tmp_path: Path) -> None:
+    home = capture.copy_to(tmp_path)
+    path = first_log(home, capture.agent)
+    fields = {name: {name: name} for name in HOSTILE}
+    change_line(path, 1, lambda record: record.update(fields))
+    with path.open("a") as log:
+        log.writelines(json.dumps({"type": name, "text": name}) + "\n" for name in HOSTILE)
+    for name in HOSTILE[:4]:
+        (path.parent / name.replace("/", " ")).write_text(name)
+    assert printed(home).count('"<name>"') >= 1
+    assert WORD not in printed(home)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Masks names that may reveal something about a person, a project or a conversation.
 
 A name of a field or of a record type is shown unless it looks like data: an id, a path, an address,
-a sentence. A path of a file is shown only as far as its parts consist of words that formats use;
-any other part is replaced, since it may be the name of a project.
+a sentence, also one whose words are joined (`fix-the-login-page`). A path of a file is shown only
+as far as its parts consist of words that formats use; any other part is replaced, since it may be
+the name of a project.
 """
 
 from __future__ import annotations
@@ -17,6 +18,14 @@ ID: Final = "<id>"
 
 _LONGEST: Final = 60
 _MOST_DIGITS: Final = 3
+_MOST_PARTS: Final = 4
+_MOST_WORDS: Final = 7
+_MOST_JOINTS: Final = {"-": 2, "_": 4}  # more of them join the words of a sentence
+_FILE: Final = re.compile(
+    r"\.(?:md|txt|py|js|jsx|mjs|ts|tsx|json|jsonl|html?|css|go|rs|java|kt|swift|cpp|cs|rb|php|sh|sql"
+    r"|ya?ml|toml|xml|csv|pdf|png|jpe?g|svg|docx?|xlsx?|zip|com|org|net)\Z",
+    re.IGNORECASE,
+)
 _IDENTIFIER: Final = re.compile(r"[$_]?[A-Za-z][A-Za-z0-9_.:$-]*")
 _HEX: Final = re.compile(r"(?=[0-9a-f]*[0-9])[0-9a-f]{6,}", re.IGNORECASE)
 _VERSION: Final = re.compile(
@@ -48,19 +57,26 @@ _BUCKETS: Final = (
 _LARGER: Final = "over 100 MB"
 
 
-def masked_name(name: str) -> str:
+def masked_name(name: str, groups: Collection[str] = ()) -> str:
     """Return the name of a field or of a record type, or `<name>` if it looks like data.
 
-    The parts of a nested name are separated by dots, those of a type by a slash.
+    The parts of a nested name are separated by dots. The first part of a type that has a slash must
+    be one of `groups`, the first parts of known types.
     """
-    parts = re.split(r"[./]", name)
-    return name if len(parts) <= 4 and not any(map(_is_data, parts)) else NAME  # noqa: PLR2004 - a path
+    group, slash, rest = name.partition("/")
+    parts = (rest if slash and group in groups else name).split(".")
+    is_name = len(parts) <= _MOST_PARTS and _FILE.search(name) is None
+    return name if is_name and not any(map(_is_data, parts)) else NAME
 
 
 def _is_data(name: str) -> bool:
     is_identifier = len(name) <= _LONGEST and _IDENTIFIER.fullmatch(name) is not None
+    is_sentence = len(_WORD.findall(name)) > _MOST_WORDS or any(
+        name.count(joint) > most for joint, most in _MOST_JOINTS.items()
+    )
     digits = sum(character.isdigit() for character in name)
-    return not is_identifier or digits > _MOST_DIGITS or _HEX.search(name) is not None
+    has_id = digits > _MOST_DIGITS or _HEX.search(name) is not None
+    return not is_identifier or is_sentence or has_id
 
 
 def masked_version(version: str) -> str:

@@ -80,6 +80,8 @@ class _Findings:
         self._adapter = adapter
         self._known = known_fields_of(adapter.info.name)
         self._vocabulary = vocabulary
+        known_types = () if self._known is None else self._known.seen
+        self._groups = {name.partition("/")[0] for name in known_types if "/" in name}
         self._compared: set[Path] = set()
         self._versions: Counter[str] = Counter()
         self._types: Counter[str] = Counter()
@@ -110,11 +112,14 @@ class _Findings:
                 self._versions[masked_version(part.facts.version)] += 1
             types: dict[str, int] = part.facts.raw.get(_TYPES, {})
             for name, number in types.items():
-                self._types[masked_name(name)] += number
+                self._types[self._masked_type(name)] += number
         failed = [problem.code for problem in problems if problem.code in SOURCE_FAILURES]
         if failed and not parts:
             path, size = source.path.relative_to(root).as_posix(), _size(source.path)
             self._add_file(root, path, size, failed[0])
+
+    def _masked_type(self, name: str) -> str:
+        return masked_name(name, self._groups)
 
     def _add_file(self, root: Path, relative: str, size: int, why: str) -> None:
         pattern = masked_path(relative, self._vocabulary, root=root.name)
@@ -128,7 +133,7 @@ class _Findings:
                     if not field and record_type.startswith(_TABLE):
                         self._types[masked_name(record_type)] += 1
                 elif field and not known.is_known(record_type, field):
-                    key = (masked_name(record_type), masked_name(field))
+                    key = (self._masked_type(record_type), masked_name(field))
                     if key in self._fields or len(self._fields) < _MOST_NAMES:
                         self._fields.setdefault(key, Counter())[value_type] += 1
         except (OSError, ParseError):
