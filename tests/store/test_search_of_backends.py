@@ -152,6 +152,20 @@ def test_a_text_with_too_many_parts_is_found(logs: dict[str, ThreadLog]) -> None
         assert found(log, [text, "none"], "*ge9a*") == {"0"}, name
 
 
+def test_a_search_uses_the_index_as_soon_as_many_texts_are_indexed(store_url: str) -> None:
+    texts = [" ".join(f"word{number * 37 + each}" for each in range(30)) for number in range(1500)]
+    with closing(PostgresLog(store_url)) as log:
+        log.create(new_meta(), [message(text) for text in texts])
+        assert len(log.search(SearchQuery(text="*ord777", limit=100))) == 1
+    url, schema = split_schema(store_url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(schema)))
+        for column, given in (("parts @>", ["ord", "777"]), ("words @@", "'word777'")):
+            query = f"EXPLAIN SELECT body FROM texts WHERE {column} %s".encode()
+            plan = "\n".join(row[0] for row in connection.execute(query, (given,)))
+            assert "Bitmap Index Scan on texts_" in plan, plan
+
+
 def test_texts_of_the_second_version_are_indexed_again(store_url: str) -> None:
     with closing(PostgresLog(store_url)) as log:
         meta = new_meta()

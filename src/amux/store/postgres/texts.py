@@ -30,6 +30,7 @@ LONGEST_WORD: Final = 200
 _MOST_BYTES: Final = 500_000  # of lexemes; a tsvector holds at most a megabyte
 _MOST_PARTS: Final = 20_000
 _THREADS: Final = 100  # in one transaction
+_MANY: Final = 1_000  # texts, after which the statistics of the table are out of date
 _LONGEST_PART: Final = 3
 _WORD: Final = re.compile(r"\w+")
 _RECORDS: Final = ", ".join(rows.RECORD_COLUMNS)
@@ -52,8 +53,11 @@ class _Text(NamedTuple):
 def index_texts(database: Database) -> None:
     """Index everything that was appended since the last search."""
     query = f"SELECT 1 FROM threads WHERE {_BEHIND} LIMIT 1"  # noqa: S608 - constants
+    added = 0
     while database.one(query) is not None:
-        database.transaction(_index_threads)
+        added += database.transaction(_index_threads)
+    if added >= _MANY:  # else PostgreSQL would read all texts until it does this by itself
+        database.run(lambda c: c.execute("VACUUM (ANALYZE, SKIP_LOCKED) texts"))
 
 
 def parts_of(folded: str) -> list[str]:
@@ -76,8 +80,11 @@ def _all_parts(words: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _index_threads(connection: Connection[Any]) -> None:
-    """Index some threads, which are locked: two searches never index the same one."""
+def _index_threads(connection: Connection[Any]) -> int:
+    """Index some threads, which are locked: two searches never index the same one.
+
+    Return the number of texts.
+    """
     threads = connection.execute(
         f"SELECT thread_id, indexed, payload_format FROM threads WHERE {_BEHIND} "  # noqa: S608
         "ORDER BY thread_id LIMIT %s FOR UPDATE".encode(),
@@ -93,6 +100,7 @@ def _index_threads(connection: Connection[Any]) -> None:
             "UPDATE threads SET indexed = head WHERE thread_id = ANY(%s)",
             ([thread[0] for thread in threads],),
         )
+    return len(texts)
 
 
 def _new_texts(
