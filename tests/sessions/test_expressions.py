@@ -37,6 +37,7 @@ from amux.sessions.search.query.regex import expression_spans, is_valid, needed_
         ("abcx{123}", "abc"),
         (r"\x41bcd", None),
         (r"(a)\1bcd", None),
+        ("abc(?#comment)*d", None),
     ],
 )
 def test_the_longest_part_of_a_word_that_every_match_has(pattern: str, needed: str | None) -> None:

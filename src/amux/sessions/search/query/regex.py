@@ -1,7 +1,7 @@
 r"""Compiles regular expressions and searches for them within a time limit.
 
 The syntax is that of Python. Some expressions can match a text in so many ways that trying all of
-them would take years: `(\w+\s?)+$`. The `regex` library stops after a time limit (ADR 32), and the
+them would take years: `(\w+\s?)+$`. The `regex` library stops after a time limit (ADR 30), and the
 search ends with an error that names the expression.
 
 Most expressions contain a text that is part of every match, so only texts with it must be searched.
@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 TIME_LIMIT: Final = 2.0
 """Seconds that an expression may take for one text."""
 
+_MOST_REPEATED: Final = 100_000
+"""Characters of an expression with its repeats written out, as the library stores it."""
+
 _PIECE: Final = re.compile(
     r"""
-      \\.  |  (?P<set> \[ \^? \]? (?: \\. | [^\]\\] )* \] )
+      \\N\{[^}]*\}  |  \\.  |  \(\?\#[^)]*\)
+    | (?P<set> \[ \^? \]? (?: \\. | [^\]\\] )* \] )
     | (?P<open> \( )
     | (?P<close> \) )
     | (?P<repeat> [*+?] | \{\d+\} | \{\d*,\d*\} )
@@ -38,13 +42,37 @@ _BY_NUMBER: Final = re.compile(r"\\[xuUN0-9]")  # an escape that is longer than 
 _PLAIN: Final = re.compile("[A-HJ-Za-hj-z0-9_]")
 """Characters that folding only lowers; ignoring case, an `i` matches a dotless one too."""
 
+_LEAST: Final = re.compile(r"\{(\d+)")
 _MAY_BE_ABSENT: Final = re.compile(r"[*?]|\{")  # the piece before it is optional
 _NEEDED_LENGTH: Final = 3
 
 
 def is_valid(pattern: str) -> bool:
-    """Return whether a text is a regular expression in the syntax of Python."""
-    return _flags(pattern) is not None
+    """Return whether a text is a regular expression in the syntax of Python.
+
+    False also for one with more repeats or nested groups than the library can hold.
+    """
+    if _flags(pattern) is None or _written_out(pattern) > _MOST_REPEATED:
+        return False
+    try:
+        return bool(_compiled(pattern))
+    except RecursionError:
+        return False
+
+
+def _written_out(pattern: str) -> int:
+    """Return the length of an expression, each repeat written as often as it must match."""
+    lengths, last = [0], 0
+    for piece in _PIECE.finditer(pattern):
+        if piece["open"]:
+            lengths.append(0)
+        elif piece["repeat"]:
+            least = _LEAST.match(piece[0])
+            lengths[-1] += last * (int(least[1]) - 1) if least else 0
+        else:
+            last = lengths.pop() if piece["close"] and len(lengths) > 1 else 1
+            lengths[-1] += last
+    return sum(lengths)
 
 
 @lru_cache
@@ -95,7 +123,7 @@ def expression_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
 def needed_text(pattern: str) -> str | None:
     """Return the longest part of a word that every match contains, in lower case, or None."""
     flags = _flags(pattern)
-    if flags is None or flags & re.VERBOSE:
+    if flags is None or flags & re.VERBOSE or "(?#" in pattern:
         return None
     runs, depth = [""], 0
     for piece in _PIECE.finditer(pattern):
