@@ -53,6 +53,7 @@ class BackgroundIndexer:
         self._watch = watch
         self._now = now
         self._elapsed = elapsed
+        self._started: list[int] = []  # processes whose end the system has to be asked for
 
     def start(self, command: Sequence[str], *, after_pause: bool = True) -> bool:
         """Start a detached process and return whether it was started.
@@ -61,6 +62,7 @@ class BackgroundIndexer:
         `after_pause`, if the last one was started less than `PAUSE` ago. The process calls `run`
         with the last word of its command line, which is added to `command`.
         """
+        self._started = [pid for pid in self._started if not _has_ended(pid)]
         record = self._lock.record() if after_pause else None
         if record is not None and timedelta(0) <= self._now() - record.started_at < PAUSE:
             return False
@@ -92,19 +94,22 @@ class BackgroundIndexer:
             words = [*command, str(descriptor)]
             process = start(words, pass_fds=(descriptor,), start_new_session=True)
         process.returncode = 0  # this process does not wait for it, which is no mistake
+        self._started.append(process.pid)
 
     def run(self, handed_over: str = _OWN_LOCK, *, limit: float = TIME_LIMIT) -> None:
         """Complete rows, spending and texts in this process, which does nothing else.
 
         `handed_over` is the descriptor that holds the lock. The update stops shortly before `limit`
-        seconds have passed; if it does not, the process ends then.
+        seconds have passed; if it does not, the process and its workers end then. SIGTERM ends it
+        as Ctrl-C does: what was read is kept.
         """
         descriptor = self._lock.acquire() if handed_over == _OWN_LOCK else int(handed_over)
         if descriptor is None:
             return
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
         if hasattr(os, "register_at_fork"):  # a worker that outlives this process holds no lock
-            os.register_at_fork(after_in_child=partial(os.close, descriptor))
+            end = self._elapsed() + limit
+            os.register_at_fork(after_in_child=partial(self._begin_worker, descriptor, end))
         if hasattr(os, "nice"):
             os.nice(_NICE)
         record = IndexerRecord(index=self._lock.index, pid=os.getpid(), started_at=self._now())
@@ -113,6 +118,11 @@ class BackgroundIndexer:
         with suppress(OSError):  # the disk may be full by now
             record.ended(self._now(), result, reason).write(descriptor)
         os.close(descriptor)
+
+    def _begin_worker(self, descriptor: int, end: float) -> None:
+        """Prepare a forked worker, which may outlive this process, but not the time limit."""
+        os.close(descriptor)
+        _set_alarm(max(end - self._elapsed(), 0.001))
 
     def _update(self, limit: float) -> tuple[IndexerResult, str | None]:
         """Update everything; return how that ended, and the reason of a failure."""
@@ -130,8 +140,7 @@ class BackgroundIndexer:
     def _limited(self, limit: float) -> Generator[None]:
         """Raise `_TimeLimitError` between two sources near the limit; end the process at the limit.
 
-        An alarm without a handler ends even a process that waits for the disk. SQLite undoes its
-        open transaction.
+        SQLite undoes the open transaction of a process that is ended.
         """
         end = self._elapsed() + limit * (1 - _GRACE)
 
@@ -141,11 +150,28 @@ class BackgroundIndexer:
                 raise _TimeLimitError
 
         self._watch(check)
-        if sys.platform == "win32":
-            yield
-            return
-        signal.setitimer(signal.ITIMER_REAL, limit)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        _set_alarm(limit)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            _set_alarm(0.0)
+            signal.signal(signal.SIGTERM, before)
+
+
+def _has_ended(child: int) -> bool:
+    """Return whether a child process has ended; if so, it is no longer a zombie."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == child
+    except ChildProcessError:
+        return True
+
+
+def _set_alarm(seconds: float) -> None:
+    """End this process after some seconds, even if it waits; 0: no longer."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # it may have been ignored or blocked before
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -324,6 +325,99 @@ with create_client() as client:
     assert {*states} <= {"time_limit", "killed", "complete"}
 
 
+def run_script(cli: Cli, script: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a program; it counts as ended when its workers have closed their output, too."""
+    command = [sys.executable, "-c", script, *words]
+    return subprocess.run(command, env=cli.env, capture_output=True, check=False, timeout=60)
+
+
+def test_an_indexer_that_is_told_to_end_keeps_what_it_has_read(home: Path, cache: Path) -> None:
+    for number in range(20):
+        write_claude(home, number, prompt=f"needle{number}")
+    age(*home.rglob("*.jsonl"))
+    script = """
+import os, signal, sys
+from amux import create_client
+opened = set()
+def end_at_the_tenth(event, arguments):
+    if event == "open" and str(arguments[0]).endswith(".jsonl") and len(opened) < 10:
+        opened.add(arguments[0])
+        if len(opened) == 10:
+            os.kill(os.getpid(), signal.SIGTERM)
+with create_client() as client:
+    if sys.argv[1] == "texts":
+        client.index.update()
+    sys.addaudithook(end_at_the_tenth)
+    client.background.run()
+"""
+    cli = cli_on(home, cache)
+    for kind, counted in (("facts", "kept"), ("texts", "texts")):
+        assert run_script(cli, script, kind).returncode != 0
+        assert not IndexerLock(index_path(cache, home)).is_held()
+        status = cli("index", "status", "--json").json()
+        assert status["indexer"]["state"] == "killed"
+        assert 5 <= status["agents"][0].get(counted, 0) < 20
+
+
+def test_workers_of_an_indexer_end_at_its_time_limit_too(home: Path, cache: Path) -> None:
+    script = """
+import os, signal
+from pathlib import Path
+from amux import create_client
+from amux.adapters._base import AgentInfo, Capabilities, SourceRef
+from amux.index import pool
+os.sched_getaffinity = lambda _: {0, 1}
+pool._FORK_BYTES = -1
+class Stuck:
+    info = AgentInfo(
+        name="stuck", label="Stuck", cli_command="stuck", tier="plugin", indexable=True,
+        capabilities=Capabilities(session_persistence="file-based"),
+    )
+    def roots(self, host):
+        return [host.home]
+    def discover(self, root, *, cwd=None):
+        for path in sorted(root.glob("*.stuck")):
+            yield SourceRef(agent="stuck", path=path, root=root, session_id=path.stem)
+    def read(self, source, *, want, only=None, until=None):
+        while source.session_id != "first":
+            signal.pause()
+        yield from ()
+    def command(self, action, **more):
+        return None
+with create_client() as client:
+    client.adapters.register(Stuck())
+    client.background.run(limit=2.0)
+"""
+    for name in ("first", "second", "third"):
+        (home / f"{name}.stuck").write_text("x")
+    age(*home.glob("*.stuck"))
+    cli = cli_on(home, cache)
+    done = run_script(cli, script)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGALRM, b"", b"")
+    assert indexer_state(cli) == "killed"
+
+
+def test_a_program_that_starts_indexers_again_and_again_has_one_zombie_at_most(
+    home: Path, cache: Path
+) -> None:
+    script = """
+import os, sys
+from pathlib import Path
+from amux import create_client
+from amux.durable import lock
+with create_client() as client:
+    for _ in range(5):
+        assert client.background.start([sys.executable, "-c", "pass"], after_pause=False)
+        file = os.open(Path(os.environ["AMUX_CACHE_DIR"], "indexer.lock"), os.O_RDWR)
+        lock(file)  # when it has ended
+        os.close(file)
+children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+print(len(children))
+"""
+    done = run_script(cli_on(home, cache), script)
+    assert (done.stdout, done.stderr) in {(b"1\n", b""), (b"2\n", b"")}
+
+
 def recorded(lock: IndexerLock, *, ago: timedelta) -> None:
     descriptor = lock.acquire()
     assert descriptor is not None
@@ -358,6 +452,23 @@ def test_a_record_of_another_index_or_a_damaged_one_is_ignored(home: Path, cache
         assert client.index.status().indexer is None
         lock_of(cache).write_bytes(b"\xff{")
         assert client.index.status().indexer is None
+
+
+@pytest.mark.parametrize("reason", ["\x01" * 300, "\udcff", "\U0001f642" * 300, "a\udcff" * 99])
+def test_any_reason_is_recorded_and_replaced(home: Path, cache: Path, reason: str) -> None:
+    lock = IndexerLock(index_path(cache, home))
+    recorded(lock, ago=timedelta(0))
+    record = lock.record()
+    descriptor = lock.acquire()
+    assert record is not None
+    assert descriptor is not None
+    record.ended(datetime.now(UTC), "failed", reason).write(descriptor)
+    status = lock.status()
+    assert status is not None
+    assert lock.record() is not None
+    record.write(descriptor)
+    assert lock.record() == record
+    os.close(descriptor)
 
 
 def test_a_failure_is_recorded(home: Path, cache: Path) -> None:

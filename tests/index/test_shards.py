@@ -264,20 +264,40 @@ def test_a_damaged_or_missing_shard_changes_no_answer(
         assert indexed_texts(home, cache) == SESSIONS + 4
 
 
-def test_a_copy_that_a_killed_process_left_in_a_second_shard_is_discarded(
-    home: Path, cache: Path
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_shard_in_the_place_of_another_changes_no_answer(
+    home: Path, cache: Path, copied: bool
 ) -> None:
+    one, two, _ = build_spread(home, cache)
+    content = one.read_bytes()
+    if not copied:
+        one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
+    for _ in range(2):
+        assert_equal(home, cache)
+    assert indexed_texts(home, cache) == SESSIONS + 4
+
+
+def test_a_copy_that_a_killed_process_left_in_a_second_shard_is_discarded(
+    home: Path, cache: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    while True:  # until the workers have shared the sources differently
+        one, _, _ = build_spread(home, cache)
+        _, _, foreign = build_spread(home, other)
+        if sources_in(one) & sources_in(foreign):
+            break
+        shutil.rmtree(cache)
+        shutil.rmtree(other)
+    shutil.copy(foreign, cache / foreign.name)
+    for path in home.rglob("*.jsonl"):
+        age(path)
+    write_session(home, 600)
     with three_cores():
-        build(home, cache)
-        one, two, _ = shards(cache)
-        shutil.copy(one, two)  # its sources again, under the numbers of another shard
-        for path in home.rglob("*.jsonl"):
-            age(path)
-        write_session(home, 600)
         for _ in range(2):
             assert_equal(home, cache)
-        spread = [sources_in(each) for each in shards(cache)]
-        assert sum(map(len, spread)) == len(set[str]().union(*spread)) == SESSIONS + 5
+    spread = [sources_in(each) for each in shards(cache)]
+    assert sum(map(len, spread)) == len(set[str]().union(*spread)) == SESSIONS + 5
 
 
 def test_all_files_are_private_counted_and_deleted(home: Path, cache: Path) -> None:

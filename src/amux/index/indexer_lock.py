@@ -35,7 +35,8 @@ class IndexerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def ended(self, at: datetime, result: IndexerResult, reason: str | None) -> IndexerRecord:
         """Return the record of the run with its end."""
-        reason = None if reason is None else reason[:_REASON_LENGTH]
+        if reason is not None:  # it may name a file whose name is no text
+            reason = reason[:_REASON_LENGTH].encode(errors="replace").decode()
         return msgspec.structs.replace(self, ended_at=at, result=result, reason=reason)
 
     def write(self, descriptor: int) -> None:
@@ -43,6 +44,7 @@ class IndexerRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         text = msgspec.json.encode(self).ljust(_RECORD_BYTES)
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, text)
+        os.ftruncate(descriptor, len(text))
 
 
 class IndexerLock:

@@ -17,7 +17,7 @@ from amux.adapters import load_builtin
 from amux.adapters._base import Adapter, Checkpoint, ExtractsTexts, SourceRef
 from amux.durable import PRIVATE_FILE
 from amux.index.database import shard_path
-from amux.index.errors import TextIndexError
+from amux.index.errors import TextIndexDamagedError, TextIndexError
 from amux.index.facts.stored_source import GROWS_NS, prefix_digest, reader_version
 from amux.index.rows.stored_session import text_unit_key
 from amux.index.text.documents import source_texts
@@ -91,13 +91,26 @@ class TextShard:
         self.number = number
         self.index = TextIndex.open(path)
         self.connection = self.index.connection
-        with sqlite_errors():
-            self.connection.executescript(_TABLES)
         self._is_whole = True  # no source is partly written
+        try:
+            with sqlite_errors():
+                self.connection.executescript(_TABLES)
+                self._check_units()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
         self.index.close()
+
+    def _check_units(self) -> None:
+        """Raise TextIndexDamagedError if the file is that of another shard."""
+        for unit in self.connection.execute(
+            "SELECT min(unit) FROM text_units UNION ALL SELECT max(unit) FROM text_units"
+        ):
+            if unit[0] is not None and not self.has_unit(unit[0]):
+                raise TextIndexDamagedError("a file of the index has the name of another one")
 
     def has_unit(self, unit: int) -> bool:
         """Return whether the number of a text unit belongs to this shard."""
