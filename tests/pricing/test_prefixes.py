@@ -171,13 +171,54 @@ def test_a_word_of_a_prefix_is_not_a_word_of_the_name(word: str, sign: str) -> N
     assert other is None or not same_price(name, other)
 
 
-def test_a_price_of_the_user_applies_behind_any_prefix() -> None:
+@pytest.mark.parametrize(
+    ("model", "provider", "ref"),
+    [
+        ("custom:GPT-5.5-0", "openai", "gpt-5.5"),
+        ("custom:GPT-5-1", "openai", "gpt-5"),  # the second model in the settings
+        ("custom:gpt-5", "openai", "gpt-5"),
+        ("custom:Claude-Opus-4.5-Thinking-[Anthropic]-0", "anthropic", "claude-opus-4-5"),
+        ("custom:GLM-4.7-[GLM-Coding-Plan-China]-0", "zhipuai", "GLM-4.7"),
+        ("custom:Kimi-K2.5-(Synthetic)-12", "moonshotai", "kimi-k2.5"),
+        ("custom:GLM-4.6-[OpenRouter]-3", "openrouter", "z-ai/glm-4.6"),
+    ],
+)
+def test_a_custom_model_of_droid_has_the_price_of_its_label(
+    model: str, provider: str, ref: str
+) -> None:
+    found = find_rates("droid", model, DAY)[0]
+    assert found is not None
+    assert (found.provider, found.model_ref) == (provider, ref)
+    assert "`custom" in found.note
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("custom:My-Model-0", "custom:GPT-OSS-20B-[Ollama]-0", "custom:gpt-oss:20b-0"),
+        *("custom:GLM-4.7-(LM-Studio)-1", "custom:GLM-4.7-[my-local-box]-1"),
+        *("custom:-[x]-0", "custom:0-0"),
+    ],
+)
+def test_a_custom_model_of_droid_may_have_no_price(model: str) -> None:
+    assert find_rates("droid", model, DAY)[0] is None
+
+
+def test_a_price_of_the_user_applies_to_the_label_of_a_custom_model() -> None:
     registry = ModelRegistry({"my-model": PriceSettings(input=1.0, output=2.0)})
-    for model in ("my-model", "custom:my-model", "a/b:my-model", "us.acme.my-model-2025-01-02"):
+    for model in ("custom:My-Model-0", "custom:My-Model-[Acme]-3"):
         found = registry.rates("droid", model, DAY)
         assert found is not None, model
         assert found.model_ref == "my-model"
-    assert registry.rates("droid", "custom:my-model-2", DAY) is None
+
+
+def test_a_price_of_the_user_applies_behind_any_prefix() -> None:
+    registry = ModelRegistry({"my-model": PriceSettings(input=1.0, output=2.0)})
+    for model in ("my-model", "custom:my-model", "a/b:my-model", "us.acme.my-model-2025-01-02"):
+        found = registry.rates("opencode", model, DAY)
+        assert found is not None, model
+        assert found.model_ref == "my-model"
+    assert registry.rates("opencode", "custom:my-model-2", DAY) is None
 
 
 VENDORS = st.from_regex(r"(?:zz[a-z0-9_]{0,5}[/:]){1,3}", fullmatch=True)

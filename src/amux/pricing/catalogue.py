@@ -35,6 +35,7 @@ AGENT_PROVIDERS = {"claude": "anthropic", "codex": "openai"}
 """The provider of an agent's models if the name of the model does not contain one."""
 
 _VARIANT = re.compile(r"\[[^\]]*\]$")  # `claude-opus-4-1[1m]`: an option of the agent, not a model
+_CUSTOM = re.compile(r"custom:(?P<label>.+?)(?:-[\[(](?P<provider>[^\])]*)[\])])?-\d{1,3}")
 _VENDOR = re.compile(r"([^/:]*)[/:](.*)")
 _BEDROCK = re.compile(r"[a-z]+(?:-[a-z]+)*\.(?=[a-z])")  # `us.amazon.nova-pro-v1:0`
 _ANOTHER = re.compile(
@@ -115,6 +116,15 @@ def find_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
 
     The rates are None if the catalogue has no such model.
     """
+    rates, lasting = None, True
+    for name in model_names(agent, model):
+        rates, lasting = _find_rates(agent, name, day)
+        if rates is not None:
+            break
+    return rates, lasting
+
+
+def _find_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
     if "genai_prices" not in sys.modules:  # a program may have changed the prices of a loaded one
         shipped = shipped_rates(agent, model, day)
         if shipped is not None:
@@ -123,7 +133,7 @@ def find_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
 
 
 def look_up_rates(agent: str, model: str, day: date) -> tuple[Rates | None, bool]:
-    """Return what `find_rates` returns, from the catalogue itself instead of `shipped.json`."""
+    """Return what `find_rates` returns for a name, from the catalogue instead of `shipped.json`."""
     # Some prices depend on the hour; at noon UTC the regular ones apply.
     moment = datetime.combine(day, time(12), UTC)
     name = plain_name(model)
@@ -385,6 +395,24 @@ def _tiers(price: Decimal | types.TieredPrices) -> list[types.Tier]:
 def plain_name(model: str) -> str:
     """Return the name of a model in lower case, without the options agents append to it."""
     return _VARIANT.sub("", model.strip().lower())
+
+
+def model_names(agent: str, model: str) -> tuple[str, ...]:
+    """Return the names under which a recorded model is looked up, the best first.
+
+    Droid calls a model of the user's own by the label that the user gave it and its number in the
+    settings: `custom:GLM-4.7-[Ollama]-0`. A label may end with the provider, in brackets.
+    """
+    custom = _CUSTOM.fullmatch(model.strip()) if agent == "droid" else None
+    if custom is None:
+        return (model,)
+    provider = (custom["provider"] or "").lower()
+    if any(is_local(f"{word}/") for word in provider.split("-")):
+        provider = "local"
+    return (
+        f"custom:{provider}/{custom['label']}" if provider else f"custom:{custom['label']}",
+        model,
+    )
 
 
 def is_claude(provider: str, model: str) -> bool:

@@ -17,7 +17,13 @@ from amux.config import PriceSettings, read_prices
 from amux.errors import ValidationError
 from amux.model.base import Model
 from amux.model.usage import NANO, Tokens
-from amux.pricing.catalogue import AGENT_PROVIDERS, find_rates, is_claude, plain_name
+from amux.pricing.catalogue import (
+    AGENT_PROVIDERS,
+    find_rates,
+    is_claude,
+    model_names,
+    plain_name,
+)
 from amux.pricing.rates import Rates, UsdPrices, bucket_rates, cost_nusd, usd_per_million
 from amux.pricing.remembered import StoredRates
 from amux.pricing.spelling import shorter_names
@@ -159,7 +165,7 @@ class ModelRegistry:
         return rates, lasting
 
     def _own_rates(self, agent: str, model: str, day: date) -> Rates | None:
-        for name in _own_names(model):
+        for name in _own_names(agent, model):
             price = self._own.get(name)
             if price is not None:
                 provider = AGENT_PROVIDERS.get(agent, "")
@@ -179,12 +185,13 @@ def _refuse_negative(**counts: int) -> None:
             raise ValidationError(f"`{name}` must not be negative", fields=(name,))
 
 
-def _own_names(model: str) -> Iterator[str]:
+def _own_names(agent: str, model: str) -> Iterator[str]:
     """Yield the names under which a user-provided price may be found, the most exact first."""
     yield model.lower()
-    for name in shorter_names(plain_name(model)):
-        yield name
-        yield _DATE_SUFFIX.sub("", name)
+    for name in (model, *model_names(agent, model)):
+        for shorter in shorter_names(plain_name(name)):
+            yield shorter
+            yield _DATE_SUFFIX.sub("", shorter)
 
 
 def _to_usd(price: PriceSettings) -> UsdPrices:
