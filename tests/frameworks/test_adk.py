@@ -693,6 +693,24 @@ def test_the_server_looks_at_the_end_of_a_long_session_only(
     assert 0 < rows_read(postgres_url, schema) - before < EVENTS / 50
 
 
+def test_a_list_does_not_read_the_sessions_that_its_service_has_created(
+    store_url: str, postgres_url: str
+) -> None:
+    schema = store_url.rpartition("schema=")[2]
+    with SessionStore(store_url) as opened:
+        case = Case("ours", AmuxSessionService(opened))
+
+        async def work() -> list[dict[str, Any]]:
+            for number in range(60):
+                scoped = {"app:x": 0} if number == 59 else {}
+                await case.create(f"{number:02}", n=number, **scoped)
+            found = (await case.service.list_sessions(**App)).sessions
+            return [each.state for each in sorted(found, key=lambda each: each.id)]
+
+        assert asyncio.run(work()) == [{"n": number, "app:x": 0} for number in range(60)]
+    assert rows_read(postgres_url, schema) < 60
+
+
 def test_ten_thousand_sessions_are_listed_in_less_than_a_tenth_of_a_second(
     ours: AmuxSessionService,
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -33,6 +34,7 @@ from amux.errors import AmuxError, ValidationError
 from amux.integrations.adk import AmuxSessionService
 from amux.integrations.langgraph import AmuxSaver
 from amux.integrations.migration import import_database
+from amux.integrations.migration.report import MigrationReport
 from amux.integrations.openai_agents import AmuxSession
 from amux.store.session_store import SessionStore
 
@@ -195,6 +197,68 @@ class ChatState(TypedDict):
     turns: int
 
 
+@pytest.fixture
+def foreign_url(postgres_url: str) -> Iterator[str]:
+    """Return the URL of an empty schema for a framework, in the server of our tests."""
+    schema = f"theirs_{uuid4().hex}"
+    name = sql.Identifier(schema)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(name))
+        mark = "&" if "?" in postgres_url else "?"
+        yield f"{postgres_url}{mark}options=-csearch_path%3D{schema}"
+        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(name))
+
+
+def test_sessions_of_the_agent_development_kit_come_over_from_postgresql(
+    store: SessionStore, foreign_url: str
+) -> None:
+    async def work() -> MigrationReport:
+        theirs = DatabaseSessionService(foreign_url.replace("://", "+psycopg://", 1))
+        await fill_adk(theirs)
+        (report,) = await asyncio.to_thread(import_database, store, foreign_url)
+        (again,) = await asyncio.to_thread(import_database, store, foreign_url)
+        assert (again.imported, len(again.skipped)) == ([], 2 + len(STATES))
+        ours = AmuxSessionService(store)
+        for user in ("ann", "bob"):
+            place: dict[str, Any] = {"app_name": "app", "user_id": user, "session_id": "s"}
+            expected, found = await theirs.get_session(**place), await ours.get_session(**place)
+            assert expected is not None
+            assert found is not None
+            assert found.events == expected.events
+            assert found.state == expected.state
+            assert found.last_update_time == expected.last_update_time
+            await ours.append_event(found, Event(author="user", invocation_id="i9"))
+        await theirs.close()
+        return report
+
+    report = asyncio.run(work())
+    assert (len(report.imported), report.records, report.problems) == (2, 4, [])
+
+
+def test_a_session_that_no_store_can_hold_is_reported_and_the_others_come_over(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "adk.db"
+    long = "x" * 3000
+
+    async def write() -> None:
+        theirs = SqliteSessionService(str(path))
+        for user in (long, "ann"):
+            await theirs.create_session(
+                app_name="app", user_id=user, session_id="s", state={"n": 1, "user:n": 2}
+            )
+
+    asyncio.run(write())
+    (report,) = import_database(store, path)
+    assert len(report.imported) == 1
+    assert len(report.problems) == 2  # the session and the state of the user
+    found = asyncio.run(
+        AmuxSessionService(store).get_session(app_name="app", user_id="ann", session_id="s")
+    )
+    assert found is not None
+    assert found.state == {"n": 1, "user:n": 2}
+
+
 def chat(saver: Any, thread: str, prompts: list[str]) -> None:
     def answer(state: ChatState) -> dict[str, Any]:
         last = state["messages"][-1].content
@@ -281,31 +345,52 @@ def test_an_import_that_is_interrupted_leaves_no_half_of_a_thread(
     assert checkpoints_in(AmuxSaver(store)) == expected
 
 
-def test_checkpoints_of_langgraph_come_over_from_postgresql(postgres_url: str) -> None:
-    schema = f"theirs_{uuid4().hex}"
-    mark = "&" if "?" in postgres_url else "?"
-    url = f"{postgres_url}{mark}options=-csearch_path%3D{schema}"
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-    try:
-        with PostgresSaver.from_conn_string(url) as theirs:
-            theirs.setup()
-            chat(theirs, "one", ["hello", "more"])
-            expected = checkpoints_in(theirs)
-        with SessionStore("memory:") as store:
-            (report,) = import_database(store, url)
-            assert (len(report.imported), report.records) == (1, len(expected))
-            assert checkpoints_in(AmuxSaver(store)) == expected
-            (again,) = import_database(store, url)
-            assert (again.imported, again.skipped) == ([], ["one"])
-        with PostgresSaver.from_conn_string(url) as theirs:
-            assert checkpoints_in(theirs) == expected
+def test_a_damaged_checkpoint_is_reported_and_the_others_come_over(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "graph.db"
+    with SqliteSaver.from_conn_string(str(path)) as theirs:
+        for thread in ("one", "n" * 3000, "two"):
+            chat(theirs, thread, ["hello", "more"])
+        latest = theirs.get_tuple({"configurable": {"thread_id": "one"}})
+        expected = checkpoints_in(theirs)
+    assert latest is not None
+    assert latest.parent_config is not None
+    damaged = latest.parent_config["configurable"]["checkpoint_id"]
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE checkpoints SET checkpoint = X'c1' WHERE checkpoint_id = ?", (damaged,)
+        )
+    (report,) = import_database(store, path)
+    assert [each.code for each in report.problems] == ["bad-record"] * 2
+    assert sorted(each.key or () for each in store.list(limit=None)) == [("one",), ("two",)]
+    readable = [
+        each
+        for each in expected
+        if each[0]["thread_id"] in {"one", "two"} and each[0]["checkpoint_id"] != damaged
+    ]
+    assert checkpoints_in(AmuxSaver(store)) == readable
+
+
+def test_checkpoints_of_langgraph_come_over_from_postgresql(
+    postgres_url: str, foreign_url: str
+) -> None:
+    with PostgresSaver.from_conn_string(foreign_url) as theirs:
+        theirs.setup()
+        chat(theirs, "one", ["hello", "more"])
+        expected = checkpoints_in(theirs)
+    with SessionStore("memory:") as store:
+        (report,) = import_database(store, foreign_url)
+        assert (len(report.imported), report.records) == (1, len(expected))
+        assert checkpoints_in(AmuxSaver(store)) == expected
+        (again,) = import_database(store, foreign_url)
+        assert (again.imported, again.skipped) == ([], ["one"])
+    with PostgresSaver.from_conn_string(foreign_url) as theirs:
+        assert checkpoints_in(theirs) == expected
+    for url in (postgres_url, "postgresql://nobody@127.0.0.1:1/none"):
         with SessionStore("memory:") as store, pytest.raises(AmuxError) as caught:
-            import_database(store, postgres_url)
+            import_database(store, url)
         assert "\n" not in str(caught.value)
-    finally:
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
 
 
 def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ class AmuxSessionService(BaseSessionService):
             thread_id = self._log.find(NAMESPACE, key)
             if thread_id is None and not is_scoped:
                 meta = new_meta(NAMESPACE, key, payload_format=FORMAT, user_id=key[1])
-                self._log.create(meta, records)
+                head = self._log.create(meta, records).head
                 thread_id = meta.thread_id
             else:  # a thread is a session as soon as it has its first register
                 thread_id = thread_id or self._thread(key)
@@ -188,8 +188,10 @@ class AmuxSessionService(BaseSessionService):
                 if state.is_started:
                     raise AlreadyExistsError(f"Session with id {key[2]} already exists.")
                 batch = Batch(thread_id=thread_id, records=records, expect=state.head)
-                self._append_all([batch, *self._scope_batches(key, deltas, None)])
-            return self._session(key, thread_id, first, ())
+                batches = [batch, *self._scope_batches(key, deltas, None)]
+                head = self._append_all(batches)[0].head
+            created = self._states.keep(thread_id, first._replace(head=head, is_started=True))
+            return self._session(key, thread_id, created, ())
 
         return retrying(attempt)
 

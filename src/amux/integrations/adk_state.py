@@ -68,7 +68,7 @@ class StateThreads:
 
     def read(self, thread_id: str) -> ThreadState:
         """Return the state at the end of a thread."""
-        return self._keep(thread_id, fold(self._log.read_back(thread_id)))
+        return self.keep(thread_id, fold(self._log.read_back(thread_id)))
 
     def read_end(self, thread_id: str) -> ThreadState:
         """Return the end of a thread without its state, reading as little as possible."""
@@ -79,7 +79,8 @@ class StateThreads:
         known = self._recent.get(thread_id)
         return known if known is not None and known.head == head else self.read(thread_id)
 
-    def _keep(self, thread_id: str, state: ThreadState) -> ThreadState:
+    def keep(self, thread_id: str, state: ThreadState) -> ThreadState:
+        """Remember the state at the end of a thread, so that `read_at` need not read it."""
         self._recent.put(thread_id, state)
         return state
 

@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from amux.errors import AmuxError, ConflictError, StoreError, ValidationError
+from amux.errors import AmuxError
 from amux.integrations.langgraph import AmuxSaver
 from amux.integrations.langgraph_threads import NAMESPACE, copied_records
 from amux.integrations.migration.database import moment_of
@@ -28,6 +28,13 @@ from amux.store.session_store import SessionStore
 
 _WRITES: Final = "checkpoint_ns, checkpoint_id, task_id, task_path, channel, type"
 _THREADS: Final = "SELECT DISTINCT thread_id FROM checkpoints ORDER BY 1"
+_CHECKPOINTS: Final = "SELECT checkpoint_id, checkpoint_ns FROM checkpoints WHERE thread_id = "
+_IN_ORDER: Final = "ORDER BY 1, 2"  # ids increase with time: parents come first
+
+_UNREADABLE: Final = (
+    ValueError, TypeError, LookupError, AttributeError, ImportError, msgspec.DecodeError,
+)  # fmt: skip
+"""The errors that LangGraph raises for a value that it cannot decode."""
 
 
 class _Write(NamedTuple):
@@ -42,11 +49,19 @@ class _Write(NamedTuple):
     data: bytes
 
 
+class _Place(NamedTuple):
+    """The id of a checkpoint, and its namespace."""
+
+    checkpoint_id: str
+    ns: str
+
+
 class _Source(NamedTuple):
-    """A database of LangGraph: its saver, its threads, and the writes of a thread in order."""
+    """A database of LangGraph: its saver, its threads, and the places and writes of a thread."""
 
     saver: BaseCheckpointSaver[Any]
     threads: Sequence[str]
+    places_of: Callable[[str], list[_Place]]
     writes_of: Callable[[str], list[_Write]]
 
 
@@ -59,11 +74,15 @@ def import_sqlite(
     columns = _WRITES if "task_path" in tables["writes"] else _WRITES.replace("task_path", "''")
     query = f"SELECT {columns}, value FROM writes WHERE thread_id = ? ORDER BY 1, 2, 3, idx"  # noqa: S608 - constants
 
+    def places_of(thread_id: str) -> list[_Place]:
+        found = connection.execute(f"{_CHECKPOINTS}? {_IN_ORDER}", (thread_id,))
+        return [_Place(*row) for row in found]
+
     def writes_of(thread_id: str) -> list[_Write]:
         return [_Write(*row) for row in connection.execute(query, (thread_id,))]
 
     threads = [str(row[0]) for row in connection.execute(_THREADS)]
-    return _import(store, _Source(SqliteSaver(connection), threads, writes_of))
+    return _import(store, _Source(SqliteSaver(connection), threads, places_of, writes_of))
 
 
 def import_postgres(store: SessionStore, url: str) -> MigrationReport:
@@ -75,16 +94,22 @@ def import_postgres(store: SessionStore, url: str) -> MigrationReport:
     query: Any = (
         f"SELECT {_WRITES}, blob FROM checkpoint_writes WHERE thread_id = %s ORDER BY 1, 2, 3, idx"  # noqa: S608 - constants
     )
+    places: Any = f"{_CHECKPOINTS}%s {_IN_ORDER}"
     try:
         with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
             connection.execute("SET default_transaction_read_only = on")
+
+            def places_of(thread_id: str) -> list[_Place]:
+                found = connection.execute(places, (thread_id,))
+                return [_Place(*row.values()) for row in found]
 
             def writes_of(thread_id: str) -> list[_Write]:
                 return [_Write(*row.values()) for row in connection.execute(query, (thread_id,))]
 
             rows = connection.execute(cast("Any", _THREADS)).fetchall()
             threads = [str(row["thread_id"]) for row in rows]
-            return _import(store, _Source(PostgresSaver(connection), threads, writes_of))
+            saver = PostgresSaver(connection)
+            return _import(store, _Source(saver, threads, places_of, writes_of))
     except psycopg.Error as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise AmuxError(
@@ -96,11 +121,11 @@ def import_postgres(store: SessionStore, url: str) -> MigrationReport:
 def _import(store: SessionStore, source: _Source) -> MigrationReport:
     report = MigrationReport(framework=NAMESPACE)
     for thread_id in source.threads:
-        if store.log.find(NAMESPACE, (thread_id,)) is not None:
-            report.skipped.append(thread_id)
-            continue
         clock = _Clock()
-        with SessionStore("memory:", now=clock) as staging:
+        with report.storing(thread_id), SessionStore("memory:", now=clock) as staging:
+            if store.log.find(NAMESPACE, (thread_id,)) is not None:
+                report.skipped.append(thread_id)
+                continue
             count = _build(AmuxSaver(staging), source, thread_id, clock, report)
             _store(store, staging, thread_id, count, report)
     return report
@@ -123,27 +148,28 @@ def _build(
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
     writes = {key: list(each) for key, each in groupby(source.writes_of(thread_id), _place_of)}
     versions: dict[tuple[str, str | None], Mapping[str, Any]] = {}
-    checkpoints = sorted(source.saver.list(config), key=_place)
-    for each in checkpoints:
-        checkpoint_id, ns = _place(each)
-        clock.time = moment_of(each.checkpoint["ts"]) or clock.time
-        parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
-        known = versions.get((ns, parent), {})
-        current = each.checkpoint["channel_versions"]
-        changed = {name: value for name, value in current.items() if known.get(name) != value}
-        staged.put(_config(thread_id, ns, parent), each.checkpoint, each.metadata, changed)
-        versions[ns, checkpoint_id] = current
+    for checkpoint_id, ns in source.places_of(thread_id):
         own = writes.pop((ns, checkpoint_id), [])
-        _copy_writes(staged, _config(thread_id, ns, checkpoint_id), own, report)
+        config = _config(thread_id, ns, checkpoint_id)
+        try:
+            saved = source.saver.get_tuple(config)
+        except _UNREADABLE as error:
+            where = f"`{checkpoint_id}` of thread `{thread_id}`"
+            report.problem(f"checkpoint {where} cannot be read: {error}")
+            continue
+        if saved is None:  # deleted meanwhile
+            continue
+        clock.time = moment_of(saved.checkpoint["ts"]) or clock.time
+        parent = (saved.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+        known = versions.get((ns, parent), {})
+        current = saved.checkpoint["channel_versions"]
+        changed = {name: value for name, value in current.items() if known.get(name) != value}
+        staged.put(_config(thread_id, ns, parent), saved.checkpoint, saved.metadata, changed)
+        versions[ns, checkpoint_id] = current
+        _copy_writes(staged, config, own, report)
     for (ns, checkpoint_id), own in writes.items():  # their checkpoints were never stored
         _copy_writes(staged, _config(thread_id, ns, checkpoint_id), own, report)
-    return len(checkpoints)
-
-
-def _place(checkpoint: CheckpointTuple) -> tuple[str, str]:
-    """Return the id and the namespace of a checkpoint: ids increase with time."""
-    place = checkpoint.config["configurable"]
-    return place["checkpoint_id"], place["checkpoint_ns"]
+    return len(versions)
 
 
 def _place_of(write: _Write) -> tuple[str, str]:
@@ -167,7 +193,7 @@ def _copy_writes(
                 (each.channel, JsonPlusSerializer().loads_typed((each.type, each.data)))
                 for each in group
             ]
-        except (ValueError, TypeError, ImportError, msgspec.DecodeError) as error:
+        except _UNREADABLE as error:
             report.problem(f"writes of task `{task_id}` cannot be read: {error}")
             continue
         staged.put_writes(config, values, task_id, task_path)
@@ -180,19 +206,17 @@ def _by_task(writes: Sequence[_Write]) -> Iterator[tuple[tuple[str, str], Iterat
 def _store(
     store: SessionStore, staging: SessionStore, thread_id: str, count: int, report: MigrationReport
 ) -> None:
-    """Store a thread that was built elsewhere, in one step."""
+    """Store a thread that was built elsewhere, in one step.
+
+    Raises:
+        ConflictError: The store has the thread by now.
+    """
     found = staging.log.find(NAMESPACE, (thread_id,))
     if found is None:
         return
     records = copied_records(staging.log, found)
     for blob in {blob for record in records for blob in record.blobs}:
         store.log.put_blob(staging.log.get_blob(blob))
-    try:
-        store.log.create(staging.log.meta(found), records)
-    except ConflictError:
-        report.skipped.append(thread_id)
-    except (StoreError, ValidationError) as error:
-        report.problem(f"thread `{thread_id}` cannot be stored: {error}")
-    else:
-        report.imported.append(found)
-        report.records += count
+    store.log.create(staging.log.meta(found), records)
+    report.imported.append(found)
+    report.records += count

@@ -68,8 +68,8 @@ class AmuxStorage:
         """Return the keys that begin with a text, sorted."""
         prefix = self._prefix + _checked(query).lstrip("/")
         keys = await _call(self._log.list_values, _KEY)
-        found = (key[-1] for key in keys if key[-1].startswith(prefix))
-        return sorted(key.removeprefix(self._prefix) for key in found)
+        names = ("/".join(key[len(_KEY) :]) for key in keys)
+        return sorted(name.removeprefix(self._prefix) for name in names if name.startswith(prefix))
 
     async def search(self, query: str) -> builtins.list[StorageSearchResult]:
         """Return the keys whose names or contents have words of a query, the best first."""
@@ -91,7 +91,8 @@ class AmuxStorage:
             self.store.close()
 
     def _key(self, key: str) -> tuple[str, ...]:
-        return *_KEY, self._prefix + _clean(key)
+        """Return the key of a value; each segment is a part of it, which an erasure looks for."""
+        return *_KEY, *(self._prefix + _clean(key)).split("/")
 
     def __enter__(self) -> Self:
         return self

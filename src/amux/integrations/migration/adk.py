@@ -1,22 +1,22 @@
-"""Imports the sessions of the Agent Development Kit from its SQLite files, without the kit.
+"""Imports the sessions of the Agent Development Kit from its databases, without the kit.
 
-`SqliteSessionService` and `DatabaseSessionService` wrote them. Events are stored in the order in
-which they were appended, whatever their timestamps say.
+`SqliteSessionService` and `DatabaseSessionService` wrote them, in SQLite files or in PostgreSQL.
+From a file, events come in the order in which they were appended, whatever their timestamps say;
+PostgreSQL does not keep that order, so that they come in the order in which the kit reads them.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from amux.errors import ConflictError, StoreError, ValidationError
+from amux.errors import ValidationError
 from amux.integrations._common import new_meta
 from amux.integrations.adk_state import EMPTY, STATE_FORMAT, as_delta, as_register
-from amux.integrations.migration.database import Tables, moment_of
+from amux.integrations.migration.database import Rows, Tables, moment_of
 from amux.integrations.migration.report import MigrationReport
 from amux.rollout.records import (
     MAX_ID_LENGTH,
@@ -32,10 +32,28 @@ FORMAT: Final = "adk-event"
 
 _SESSIONS: Final = frozenset({"app_name", "user_id", "id", "state", "create_time"})
 _EVENTS: Final = frozenset({"app_name", "user_id", "session_id", "id", "timestamp"})
+_STATE: Final = "CAST(state AS TEXT)"  # PostgreSQL has it as JSON
 _WORD: Final = re.compile(r"_([a-z0-9])")
 _FIRST_EVENT: Final = 3  # after the meta data and the register
 _LONGEST_ID: Final = MAX_ID_LENGTH - 17
 _PLAIN_PARTS: Final = frozenset({"args", "response"})  # their keys are those of a tool
+
+
+class _StateRow(NamedTuple):
+    """The state of a user, or of an application."""
+
+    state: object
+    updated: object
+    app: str
+    user: str | None = None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return (self.app,) if self.user is None else (self.app, self.user)
+
+    @property
+    def name(self) -> str:
+        return f"the state of {'/'.join(self.key)}"
 
 
 class _SessionRow(NamedTuple):
@@ -50,6 +68,10 @@ class _SessionRow(NamedTuple):
     def key(self) -> tuple[str, str, str]:
         return self.app, self.user, self.session
 
+    @property
+    def name(self) -> str:
+        return "/".join(self.key)
+
 
 def has_tables(tables: Tables) -> bool:
     """Return whether a database holds sessions of the kit."""
@@ -59,9 +81,7 @@ def has_tables(tables: Tables) -> bool:
     )
 
 
-def import_sessions(
-    store: SessionStore, connection: sqlite3.Connection, tables: Tables
-) -> MigrationReport:
+def import_sessions(store: SessionStore, rows: Rows, tables: Tables) -> MigrationReport:
     """Store every session, and the states of users and applications, as threads."""
     if "event_data" not in tables["events"]:
         raise ValidationError(
@@ -72,46 +92,41 @@ def import_sessions(
     report = MigrationReport(framework=NAMESPACE)
     for table, names in (("app_states", "app_name"), ("user_states", "app_name, user_id")):
         if table in tables:
-            query = f"SELECT state, update_time, {names} FROM {table}"  # noqa: S608 - constants
-            for state, updated, *key in connection.execute(query).fetchall():
-                _import_state(store, report, tuple(map(str, key)), state, updated)
-    rows = connection.execute(
-        "SELECT app_name, user_id, id, state, create_time, update_time FROM sessions ORDER BY rowid"
-    ).fetchall()
-    for row in rows:
-        _import_session(store, report, _SessionRow(*row), connection)
+            query = f"SELECT {_STATE}, update_time, {names} FROM {table}"  # noqa: S608 - constants
+            for row in (_StateRow(*each) for each in rows.fetch(query)):
+                with report.storing(row.name):
+                    _import_state(store, report, row)
+    query = (
+        f"SELECT app_name, user_id, id, {_STATE}, create_time, update_time FROM sessions "  # noqa: S608 - constants
+        f"ORDER BY {rows.row_number or 'create_time'}"
+    )
+    for session in (_SessionRow(*each) for each in rows.fetch(query)):
+        with report.storing(session.name):
+            _import_session(store, report, session, rows)
     return report
 
 
-def _import_state(
-    store: SessionStore,
-    report: MigrationReport,
-    key: tuple[str, ...],
-    state: object,
-    updated: object,
-) -> None:
-    values = _object(state)
+def _import_state(store: SessionStore, report: MigrationReport, row: _StateRow) -> None:
+    values = _object(row.state)
     if not values:
         return
-    if store.log.find(NAMESPACE, key) is not None:
-        report.skipped.append(f"the state of {'/'.join(key)}")
+    if store.log.find(NAMESPACE, row.key) is not None:
+        report.skipped.append(row.name)
         return
-    user = key[1] if len(key) > 1 else None
-    meta = new_meta(NAMESPACE, key, payload_format=STATE_FORMAT, user_id=user)
-    at = moment_of(updated)
+    at = moment_of(row.updated)
+    meta = new_meta(NAMESPACE, row.key, payload_format=STATE_FORMAT, user_id=row.user)
     record = msgspec.structs.replace(as_delta(values, None), at=at)
     store.log.create(msgspec.structs.replace(meta, created_at=at or meta.created_at), (record,))
 
 
 def _import_session(
-    store: SessionStore, report: MigrationReport, row: _SessionRow, connection: sqlite3.Connection
+    store: SessionStore, report: MigrationReport, row: _SessionRow, rows: Rows
 ) -> None:
-    name = "/".join(row.key)
     if store.log.find(NAMESPACE, row.key) is not None:
-        report.skipped.append(name)
+        report.skipped.append(row.name)
         return
     created, updated = moment_of(row.created), moment_of(row.updated)
-    events = list(_events(connection, row, name, report))
+    events = list(_events(rows, row, report))
     changed = updated or created
     start = EMPTY._replace(updated_at=changed.timestamp() if changed else 0.0)
     last = _FIRST_EVENT + len(events) - 1
@@ -120,28 +135,21 @@ def _import_session(
     )
     meta = new_meta(NAMESPACE, row.key, payload_format=FORMAT, user_id=row.user)
     meta = msgspec.structs.replace(meta, created_at=created or meta.created_at)
-    try:
-        store.log.create(meta, [as_register(start), *events, as_register(end)])
-    except ConflictError:
-        report.skipped.append(name)
-    except (StoreError, ValidationError) as error:
-        report.problem(f"session `{name}` cannot be stored: {error}")
-    else:
-        report.imported.append(meta.thread_id)
-        report.records += len(events)
+    store.log.create(meta, [as_register(start), *events, as_register(end)])
+    report.imported.append(meta.thread_id)
+    report.records += len(events)
 
 
-def _events(
-    connection: sqlite3.Connection, row: _SessionRow, name: str, report: MigrationReport
-) -> Iterator[NewRecord]:
+def _events(rows: Rows, row: _SessionRow, report: MigrationReport) -> Iterator[NewRecord]:
     query = (
-        "SELECT id, invocation_id, timestamp, event_data FROM events "
-        "WHERE app_name = ? AND user_id = ? AND session_id = ? ORDER BY rowid"
+        "SELECT id, invocation_id, timestamp, CAST(event_data AS TEXT) FROM events "  # noqa: S608 - constants
+        "WHERE app_name = ? AND user_id = ? AND session_id = ? "
+        f"ORDER BY {rows.row_number or 'timestamp, id'}"
     )
-    for event_id, invocation, timestamp, data in connection.execute(query, row.key):
+    for event_id, invocation, timestamp, data in rows.fetch(query, row.key):
         event = _object(data)
         if not event:
-            report.problem(f"event `{event_id}` of session `{name}` is not a JSON object")
+            report.problem(f"event `{event_id}` of session `{row.name}` is not a JSON object")
             continue
         at = moment_of(event.get("timestamp", timestamp))
         known = {"id": event_id, "invocationId": invocation}

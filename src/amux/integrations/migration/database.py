@@ -1,6 +1,7 @@
-"""Opens a copy of a foreign SQLite database, with what its write-ahead log holds.
+"""Opens foreign databases, which are only read: copies of SQLite files, and PostgreSQL.
 
-The file itself is only read: a connection to it would create files beside it, or wait for locks.
+A SQLite file is copied with what its write-ahead log holds, because a connection to the file itself
+would create files beside it, or wait for locks.
 """
 
 from __future__ import annotations
@@ -8,16 +9,90 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from amux.errors import AmuxError
 
+if TYPE_CHECKING:
+    import psycopg
+
 Tables = Mapping[str, frozenset[str]]
 """The names of the columns of each table."""
+
+
+class Rows(Protocol):
+    """The rows of a database, whichever it is. Statements have `?` for their parameters."""
+
+    row_number: str | None
+    """The column that numbers rows in the order in which they were added; None if none does."""
+
+    def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement selects."""
+        ...
+
+
+class SqliteRows:
+    """The rows of a SQLite database."""
+
+    row_number: str | None = "rowid"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement selects."""
+        return self._connection.execute(query, parameters).fetchall()
+
+
+class PostgresRows:
+    """The rows of a database in PostgreSQL."""
+
+    row_number: str | None = None
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+
+    def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement selects."""
+        return self._connection.execute(query.replace("?", "%s").encode(), parameters).fetchall()
+
+    def columns(self) -> Tables:
+        """Return the tables that the URL gives access to without a schema, with their columns."""
+        found: dict[str, set[str]] = {}
+        query = (
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = ANY(current_schemas(false))"
+        )
+        for table, column in self.fetch(query):
+            found.setdefault(table, set()).add(column)
+        return {table: frozenset(columns) for table, columns in found.items()}
+
+
+@contextmanager
+def open_postgres(url: str) -> Generator[PostgresRows]:
+    """Open a database in PostgreSQL for reading."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise AmuxError(
+            f"a database in PostgreSQL needs the package `{error.name}`",
+            hint='pip install "agent-mux[postgres]"',
+        ) from error
+    try:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = on")
+            yield PostgresRows(connection)
+    except psycopg.Error as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise AmuxError(
+            f"cannot read the database: {reason}",
+            hint="give the URL of a database that a framework wrote",
+        ) from error
+
 
 _TRIES: Final = 20
 _LOGS: Final = ("-wal", "-journal")

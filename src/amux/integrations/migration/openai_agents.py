@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from amux.errors import ConflictError, StoreError, ValidationError
+from amux.errors import ValidationError
 from amux.integrations._common import new_meta
 from amux.integrations.migration.database import Tables, moment_of, quoted
 from amux.integrations.migration.report import MigrationReport
@@ -77,7 +77,9 @@ def import_sessions(
             for branch in branches:
                 items = _items(connection, table, session_id, branch if has_branches else None)
                 usage = _usage(connection, session_id, branch) if _USAGE in tables else {}
-                _import(store, report, _Branch(str(session_id), branch, items, usage))
+                found = _Branch(str(session_id), branch, items, usage)
+                with report.storing(found.name):
+                    _import(store, report, found)
     return report
 
 
@@ -140,15 +142,9 @@ def _import(store: SessionStore, report: MigrationReport, branch: _Branch) -> No
     extra = {"session_id": branch.session_id}
     meta = new_meta(NAMESPACE, branch.key, payload_format=FORMAT, extra=extra)
     first = next((record.at for record in records if record.at is not None), meta.created_at)
-    try:
-        store.log.create(msgspec.structs.replace(meta, created_at=first), records)
-    except ConflictError:
-        report.skipped.append(branch.name)
-    except (StoreError, ValidationError) as error:
-        report.problem(f"session `{branch.name}` cannot be stored: {error}")
-    else:
-        report.imported.append(meta.thread_id)
-        report.records += sum(record.type == "response_item" for record in records)
+    store.log.create(msgspec.structs.replace(meta, created_at=first), records)
+    report.imported.append(meta.thread_id)
+    report.records += sum(record.type == "response_item" for record in records)
 
 
 def _records(branch: _Branch, report: MigrationReport) -> list[NewRecord]:
