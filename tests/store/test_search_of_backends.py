@@ -201,3 +201,18 @@ def test_words_and_their_beginnings_are_found_alike(
     answers = {name: found(log, texts, query) for name, log in logs.items()}
     assert answers["files"] == answers["memory"], query
     assert answers["postgres"] == answers["memory"], query
+
+
+HOSTILE = (
+    "*a." * 600, "*a* OR " * 300, "*a* " * 500, "a OR " * 400, "*abc* OR " * 220, "abc* " * 400,
+    "日 OR " * 400, "日本 " * 600, '"*' * 900, "*" * 2000, "NOT " * 500, '*"a" OR' * 300,
+    "abc NOT " * 250, "x'--;DROP TABLE messages", "%s %(a)s {0} $1 ?", "\0*abc*\0", "\ud800*abc",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_a_hostile_query_is_answered_alike(logs: dict[str, ThreadLog], query: str) -> None:
+    texts = ["a", "abc 日本", "x drop table messages", "a\0b c", "1 0 s", "日"]
+    answers = {name: found(log, texts, query) for name, log in logs.items()}
+    assert answers["files"] == answers["memory"]
+    assert answers["postgres"] == answers["memory"]

@@ -1,21 +1,25 @@
 """Searches the messages of the thread index: SQLite proposes, the matcher of all backends decides.
 
-Words and their beginnings are proposed by the full-text table, the best first. For parts of words
-(`*arse*`, `日本`), for words that the table folds otherwise (`Straße`), and if there is no FTS5,
-SQLite reads the messages and leaves out those that cannot match.
+Words and their beginnings are proposed by the full-text table, the best first. Parts of words
+(`*arse*`, `日本`) and words that the table folds otherwise (`Straße`) are looked for with the table
+of trigrams. It folds only ASCII like the matcher: `thread_texts` has the folded texts of all other
+messages, which SQLite reads. It also reads the messages for parts that are shorter than a trigram,
+and if there is no FTS5.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from unicodedata import combining, normalize
 
+from amux.model.message import SessionMessage
 from amux.rollout.log import SearchQuery
-from amux.rollout.search_text import SearchAlternative, SearchTerm, match_text, snippet_of
-from amux.store.scan_search import joined_text
+from amux.rollout.search_text import SearchAlternative, SearchTerm, fold, match_text, snippet_of
+from amux.store.scan_search import joined_text, searchable_text
 from amux.store.session_db import schema
 from amux.store.session_db.conditions import Conditions
 from amux.store.session_db.fulltext import Fulltext
@@ -29,18 +33,29 @@ _FULL_ROW: Final = (
     "JOIN threads t USING (thread_id) WHERE m.id = ?"
 )
 _COLUMNS: Final = ("content", "tool_name", "tool_calls")
-_MAY_HAVE: Final = " OR ".join(
-    (
-        *(f"instr(lower(m.{column}), ?) > 0" for column in _COLUMNS),
-        *(f"length(m.{column}) <> length(CAST(m.{column} AS BLOB))" for column in _COLUMNS),
-        r"instr(m.tool_calls, '\u') > 0",
-    )
-)
+_HAS_PART: Final = f"({' OR '.join(f'instr(lower({column}), ?) > 0' for column in _COLUMNS)})"
+_CONTROL: Final = re.compile(r"[\x00-\x07\x0b\x0e-\x1f]")
+"""Characters that SQLite takes for the end of a text, or that JSON writes as an escape."""
+
+_TRIGRAM: Final = 3
+_MOST_WORDS: Final = 8
+_MOST_RANKED: Final = 1_000
+"""The matches, the newest, of which a search for parts shows the best; ranking all takes long."""
+
 _TEXTS: Final = f"m.id, m.timestamp, {', '.join(f'm.{column}' for column in _COLUMNS)}"
+_ONE: Final = f"SELECT {_TEXTS} FROM messages m WHERE m.id = ?"  # noqa: S608 - constants
 _BY_TIME: Final = {"oldest": "m.timestamp, m.id", "newest": "m.timestamp DESC, m.id DESC"}
 
 _Row = dict[str, Any]
 _Texts = tuple[int, float, Any, Any, Any]
+
+
+def folded_text(message: SessionMessage) -> str | None:
+    """Return the folded text of a message for `thread_texts`; None if SQLite can fold it."""
+    text = searchable_text(message)
+    if text.isascii() and _CONTROL.search(text) is None:
+        return None
+    return fold(text.encode("utf-8", "replace").decode())
 
 
 def search_messages(
@@ -53,9 +68,10 @@ def search_messages(
     if usable.words and _folds_alike(query.text) and not _asks_for_parts(alternatives):
         found = _matching(_by_words(connection, alternatives, query), alternatives)
     else:
-        found = _matching(_by_reading(connection, alternatives, query), alternatives)
+        found = _matching(_by_parts(connection, usable, alternatives, query), alternatives)
         if query.sort == "rank":
-            found = iter(sorted(found, key=_Match.rank))
+            newest = islice(found, max(_MOST_RANKED, query.offset + query.limit))
+            found = iter(sorted(newest, key=_Match.rank))
     return [
         _hit(connection, match, include_inactive=query.include_inactive)
         for match in islice(found, query.offset, query.offset + query.limit)
@@ -112,12 +128,11 @@ def _by_words(
         f"WHERE {table} MATCH ? AND {conditions.sql} "
         f"ORDER BY {_BY_TIME.get(query.sort, 'rank')} LIMIT ? OFFSET ?"
     )
-    one = f"SELECT {_TEXTS} FROM messages m WHERE m.id = ?"  # noqa: S608 - constants
     first = 2 * (query.offset + query.limit)  # usually enough, and sorting a few is fast
     for limit, offset in ((first, 0), (-1, first)):
         values = (expression, *conditions.values, limit, offset)
         found = connection.execute(ids, values).fetchall()
-        yield from (connection.execute(one, tuple(each)).fetchone() for each in found)
+        yield from (connection.execute(_ONE, tuple(each)).fetchone() for each in found)
         if len(found) < first:
             return
 
@@ -127,19 +142,48 @@ def _phrase(term: SearchTerm) -> str:
     return f'"{term.text}"{"*" if term.prefix else ""}'
 
 
-def _by_reading(
-    connection: sqlite3.Connection, alternatives: Sequence[SearchAlternative], query: SearchQuery
+def _by_parts(
+    connection: sqlite3.Connection,
+    usable: Fulltext,
+    alternatives: Sequence[SearchAlternative],
+    query: SearchQuery,
 ) -> Iterator[_Texts]:
-    """Yield messages that may match, by their time: all that have other than ASCII characters."""
+    """Yield messages that may match, the oldest or the newest first."""
     conditions = _conditions(query)
-    words = [[max(term.words, key=len) for term in each.required] for each in alternatives]
-    sql = " OR ".join(f"({' AND '.join([f'({_MAY_HAVE})'] * len(each))})" for each in words)
-    conditions.add(sql, *(word for each in words for word in each for _ in _COLUMNS))
+    words = [_longest_words(each) for each in alternatives]
+    folded = _any_of("instr(folded, ?) > 0", words)
+    plain = [each for each in words if all(map(str.isascii, each))]
+    parts = [[word for word in each if len(word) >= _TRIGRAM] for each in plain]
+    chosen = f"SELECT message_id FROM thread_texts WHERE {folded}"  # noqa: S608 - constants
+    values = _flat(words)
+    if plain and usable.trigrams and all(parts):
+        table = schema.TRIGRAMS
+        chosen += f" UNION SELECT rowid FROM {table} WHERE {table} MATCH ?"  # noqa: S608
+        each_quoted = (" AND ".join(f'"{word}"' for word in each) for each in parts)
+        values.append(" OR ".join(f"({quoted})" for quoted in each_quoted))
+    elif plain:
+        chosen += f" UNION SELECT id FROM messages WHERE {_any_of(_HAS_PART, plain)}"  # noqa: S608
+        values += [word for word in _flat(plain) for _ in _COLUMNS]
+    conditions.add(f"m.id IN ({chosen})", *values)
     order = _BY_TIME.get(query.sort, _BY_TIME["newest"])
-    return connection.execute(
-        f"SELECT {_TEXTS} FROM messages m WHERE {conditions.sql} ORDER BY {order}",  # noqa: S608
-        conditions.values,
-    )
+    ids = f"SELECT m.id FROM messages m WHERE {conditions.sql} ORDER BY {order}"  # noqa: S608
+    for each in connection.execute(ids, conditions.values).fetchall():
+        yield connection.execute(_ONE, tuple(each)).fetchone()
+
+
+def _longest_words(alternative: SearchAlternative) -> list[str]:
+    """Return words that a match has in any case; SQLite takes expressions of a limited depth."""
+    words = {word for term in alternative.required for word in term.words}
+    return sorted(words, key=lambda word: (-len(word), word))[:_MOST_WORDS]
+
+
+def _any_of(condition: str, words: Sequence[Sequence[str]]) -> str:
+    """Return the SQL that the condition holds for all words of one of some lists."""
+    return " OR ".join(f"({' AND '.join([condition] * len(each))})" for each in words)
+
+
+def _flat(words: Sequence[Sequence[str]]) -> list[str]:
+    return [word for each in words for word in each]
 
 
 def _conditions(query: SearchQuery) -> Conditions:

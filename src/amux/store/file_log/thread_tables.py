@@ -1,8 +1,9 @@
-"""The tables of the thread index: a session database with three tables beside its own.
+"""The tables of the thread index: a session database with four tables beside its own.
 
 `threads` has one row per rollout with its summary and the state of its file, `thread_records` tells
 which threads hold a record, and `thread_problems` lists doubled titles and keys. Messages are rows
-of the session database, which searches them.
+of the session database. `thread_texts` has the folded texts of those that its full-text tables fold
+otherwise than a search.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from amux.rollout.log import SearchQuery
 from amux.rollout.records import Record
 from amux.rollout.search_text import parse_search
 from amux.rollout.threads import ThreadFilter, ThreadSummary
-from amux.store.file_log.thread_search import search_messages
+from amux.store.file_log.thread_search import folded_text, search_messages
 from amux.store.session_db import fulltext, messages, sessions
 from amux.store.session_db.database import SessionDB
 from amux.store.session_db.fulltext import Fulltext
@@ -29,7 +30,7 @@ from amux.store.session_db.fulltext import Fulltext
 T = TypeVar("T")
 _Unique = Literal["title", "key"]
 
-FORMAT: Final = "4"
+FORMAT: Final = "5"
 """The version of the tables. With another one they are made anew."""
 
 _META_KEY: Final = "amux_thread_index"
@@ -56,7 +57,11 @@ _TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS thread_problems (
         thread_id TEXT NOT NULL, message TEXT NOT NULL, PRIMARY KEY (thread_id, message)
     )""",
+    """CREATE TABLE IF NOT EXISTS thread_texts (
+        message_id INTEGER PRIMARY KEY, folded TEXT NOT NULL
+    )""",
 )
+_OWN: Final = ("threads", "thread_records", "thread_problems", "thread_texts")
 _COLUMNS: Final = (
     "thread_id", "archived", "namespace", "key", "cwd", "model", "source", "agent", "user_id",
     "parent", "forked_from", "kind", "ended", "title", "last_active", "created", "tags", "label",
@@ -130,7 +135,7 @@ class ThreadTables:
             return
 
         def create(connection: sqlite3.Connection) -> None:
-            for table in ("threads", "thread_records", "thread_problems"):
+            for table in _OWN:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
             for statement in _TABLES:
                 connection.execute(statement)
@@ -187,7 +192,7 @@ class ThreadTables:
         def clear(connection: sqlite3.Connection) -> None:
             for table in fulltext.TABLES:
                 fulltext.drop(connection, table)
-            for name in ("thread_problems", "thread_records", "threads", "messages"):
+            for name in (*_OWN, "messages"):
                 connection.execute(f"DELETE FROM {name}")  # noqa: S608 - constants
             connection.execute("UPDATE sessions SET parent_session_id = NULL")
             connection.execute("DELETE FROM sessions")
@@ -368,12 +373,17 @@ class ThreadTables:
     def add_records(self, thread_id: str, records: Iterable[IndexedRecord]) -> None:
         """Add records of a thread; the session's row must exist."""
         items = list(records)
-        rows = [_message_row(each, message) for each in items if (message := each.message)]
+        found = [(each, message) for each in items if (message := each.message)]
+        rows = [_message_row(each, message) for each, message in found]
+        texts = [folded_text(message) for _, message in found]
 
         def add(connection: sqlite3.Connection) -> None:
             ids: Iterator[int] = iter(())
             if rows:
-                ids = iter(messages.insert(connection, thread_id, rows, 0.0, is_exported=True))
+                new = list(messages.insert(connection, thread_id, rows, 0.0, is_exported=True))
+                ids = iter(new)
+                folded = [each for each in zip(new, texts, strict=True) if each[1] is not None]
+                connection.executemany("INSERT INTO thread_texts VALUES (?, ?)", folded)
             connection.executemany(
                 "INSERT OR REPLACE INTO thread_records VALUES (?, ?, ?, ?)",
                 [
@@ -394,6 +404,11 @@ class ThreadTables:
 
         def remove(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM thread_records WHERE thread_id = ?", (thread_id,))
+            connection.execute(
+                "DELETE FROM thread_texts WHERE message_id IN "
+                "(SELECT id FROM messages WHERE session_id = ?)",
+                (thread_id,),
+            )
             connection.execute("DELETE FROM messages WHERE session_id = ?", (thread_id,))
 
         self._database.write(remove)
