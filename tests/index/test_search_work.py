@@ -128,6 +128,22 @@ def test_of_a_phrase_in_tool_text_only_the_shown_messages_are_decoded(tmp_path: 
     assert decoded() == sum(len(each.hits) for each in report.sessions) == 9
 
 
+def test_of_a_very_large_session_only_the_shown_messages_are_decoded(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    session = ClaudeSession(home, uuid_of(1))
+    for _ in range(14):
+        session.prompt("the common word").reply("0123456789" * 300_000)
+    session.write()
+    assert session.path.stat().st_size > 40 << 20
+    settle(home)
+    with indexed(home, tmp_path / "cache") as client:
+        client.sessions.search("anything")
+        with counted_decodings() as decoded:
+            (found,) = client.sessions.search("common")
+    assert found.hit_count == 14
+    assert decoded() == len(found.hits) == 3
+
+
 @contextmanager
 def counted_decodings() -> Generator[Callable[[], int]]:
     """Count the messages that are read from where they lie, and readings of whole sources."""

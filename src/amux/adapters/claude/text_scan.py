@@ -43,7 +43,7 @@ RESULT: Final = 5
 
 _LAST_KIND: Final = 255
 _CHUNK: Final = 2 << 20
-_LARGEST: Final = 32 << 20  # all texts of a file are in memory at once
+_LARGEST: Final = 128 << 20  # all texts of a file are in memory at once
 
 
 _TEXT_LINES: Final = msgspec.json.Decoder(TextLine[TextBlock])

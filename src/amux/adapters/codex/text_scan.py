@@ -48,7 +48,7 @@ from amux.model.message import Role, SessionMessage, SessionToolCall
 from amux.model.texts import MessageLocation, TextDoc, text_doc
 
 _CHUNK: Final = 2 << 20
-_LARGEST: Final = 32 << 20  # all texts of a file are in memory at once
+_LARGEST: Final = 128 << 20  # all texts of a file are in memory at once
 
 
 class _ScanState(msgspec.Struct, kw_only=True):

@@ -189,25 +189,18 @@ class TextIndex:
 
     def add(self, unit: int, docs: Iterable[TextDoc]) -> int:
         """Add messages to a unit and return how many; one that has grown can be added again."""
-        spoken: list[tuple[int, str]] = []
-        tools: list[tuple[int, str]] = []
-        base, count, highest = unit << UNIT_SHIFT, 0, 0
-        for ordinal, said, done, _ in docs:
-            key = base | min(ordinal, LAST_ORDINAL)
-            if said:
-                spoken.append((key, _GAP.join(map(token_text, said))))
-            if done:
-                tools.append((key, _GAP.join(map(token_text, done))))
-            count, highest = count + 1, max(highest, ordinal)
+        docs = list(docs)
+        base = unit << UNIT_SHIFT
+        highest = max((doc.ordinal for doc in docs), default=0)
         with sqlite_errors(), transaction(self.connection):
-            self._insert("spoken", spoken)
-            self._insert("tools", tools)
+            self._insert("spoken", base, ((doc.ordinal, doc.spoken) for doc in docs))
+            self._insert("tools", base, ((doc.ordinal, doc.tools) for doc in docs))
             self.connection.execute(
                 "INSERT INTO text_units VALUES (?, ?, ?, 0) ON CONFLICT (unit) DO UPDATE"
                 " SET docs = docs + excluded.docs, unplaced = max(unplaced, excluded.unplaced)",
-                (unit, count, highest >= UNPLACED_TEXT),
+                (unit, len(docs), highest >= UNPLACED_TEXT),
             )
-        return count
+        return len(docs)
 
     def drop(self, unit: int) -> None:
         """Remove a unit for good: its number must not be used again."""
@@ -318,10 +311,17 @@ class TextIndex:
             self._state = _TableState(version, dead, unplaced)
         return self._state
 
-    def _insert(self, table: Table, rows: list[tuple[int, str]]) -> None:
-        self.connection.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - constants
+    def _insert(self, table: Table, base: int, texts: Iterable[tuple[int, Sequence[str]]]) -> None:
+        """Add the texts of messages one by one: those of a large session exist only once."""
+        rows: Iterable[tuple[int, str]] = (
+            (base | min(ordinal, LAST_ORDINAL), _GAP.join(map(token_text, parts)))
+            for ordinal, parts in texts
+            if parts
+        )
         if not self._in_bulk:
+            rows = list(rows)
             self._vocabulary.note(table, (text for _, text in rows))
+        self.connection.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - constants
 
     def _begin(self) -> None:
         if not self.connection.in_transaction:
