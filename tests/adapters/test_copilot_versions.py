@@ -289,7 +289,7 @@ def test_a_name_is_the_title_unless_it_is_the_beginning_of_the_prompt(
 def test_a_command_is_the_title_only_without_another_prompt(tmp_path: Path) -> None:
     log = Log().start().prompt("/login").add("session.error", message="no")
     log.write(tmp_path)
-    assert (get(tmp_path).title, get(tmp_path).turn_count) == ("/login", 0)
+    assert (get(tmp_path).title, get(tmp_path).turn_count) == ("", 0)
     log.prompt("/plan it").add("assistant.turn_start").write(tmp_path)
     assert get(tmp_path).title == "/plan it"
     log.prompt("Hi").answer("Hi").write(tmp_path)

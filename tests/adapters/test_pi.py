@@ -564,9 +564,11 @@ def test_a_skill_command_is_a_prompt_and_the_text_of_the_skill_is_not(tmp_path: 
 
 
 def test_a_prompt_is_a_better_title_than_a_command(tmp_path: Path) -> None:
-    lines = [header(), user("u1", None, 1, "/login"), user("u2", "u1", 2, "/plan it")]
+    log(tmp_path, header(), user("u1", None, 1, "/login"))
+    assert client_of(tmp_path).sessions.get("pi", "s1").title == ""
+    lines = [header(), user("u1", None, 1, "/review"), user("u2", "u1", 2, "/plan it")]
     log(tmp_path, *lines)
-    assert client_of(tmp_path).sessions.get("pi", "s1").title == "/login"
+    assert client_of(tmp_path).sessions.get("pi", "s1").title == "/review"
     log(tmp_path, *lines, reply("a2", "u2", 3))
     assert client_of(tmp_path).sessions.get("pi", "s1").title == "/plan it"
     log(tmp_path, *lines, reply("a2", "u2", 3), user("u3", "a2", 4, "/etc/hosts is empty"))

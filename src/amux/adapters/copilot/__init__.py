@@ -62,7 +62,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("marketplace-cache/*", "plugins"),
     ),
     injected_texts=INJECTED_TEXTS,
-    revision=5,
+    revision=6,
     indexable=True,
 )
 

@@ -41,11 +41,6 @@ ACKNOWLEDGED: Final = frozenset(
 AFTER_SNAPSHOT: Final = "Got it. Thanks for the additional context!"
 """The injected answer that follows the summary of a compression."""
 
-_OF_THE_INTERFACE: Final = frozenset(
-    {"/auth", "/login", "/logout", "/quit", "/exit", "/clear", "/help", "/about"}
-)
-"""Commands that say nothing about a session."""
-
 _REFERENCED: Final = "--- Content from referenced files ---"
 _CONTEXT: Final = re.compile(
     rf"(?:\s*(?:<{HOOK_CONTEXT}>(?s:.*?)</{HOOK_CONTEXT}>"
@@ -169,11 +164,6 @@ class UserTexts(msgspec.Struct, frozen=True):
 
     typed: tuple[str, ...] = ()
     injected: tuple[str, ...] = ()
-
-
-def can_name_session(command: str) -> bool:
-    """Return whether a slash command may be the title of a session."""
-    return command.split(maxsplit=1)[0] not in _OF_THE_INTERFACE
 
 
 def is_task(text: str) -> bool:

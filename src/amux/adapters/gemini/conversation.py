@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from amux.adapters._kit.commands import can_name_session
 from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.usage import cost_view, usage_view
 from amux.adapters._kit.values import decode, document, items, mapping, moment, text, to_millis
@@ -23,7 +24,6 @@ from amux.adapters.gemini.content import (
     AFTER_SNAPSHOT,
     ResultPart,
     UserTexts,
-    can_name_session,
     has_failed,
     part_list,
     response_text,

@@ -73,7 +73,7 @@ INFO: Final = AgentInfo(
     ),
     evidence="seen: 0.13.0, 0.16.0, 0.19.0; documented: schema 1 to 11; docs/agents/hermes.md",
     injected_texts=INJECTED_TEXTS,
-    revision=6,
+    revision=7,
     indexable=True,
 )
 

@@ -42,7 +42,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("*/*/*", "results and notes of sub-agents"),
     ),
     injected_texts=INJECTED_TEXTS,
-    revision=6,
+    revision=7,
     indexable=True,
 )
 

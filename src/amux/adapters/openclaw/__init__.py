@@ -68,7 +68,7 @@ INFO: Final = AgentInfo(
         IgnoredFiles("openclaw.json*", "settings"),
     ),
     injected_texts=INJECTED_TEXTS,
-    revision=6,
+    revision=7,
     indexable=True,
 )
 

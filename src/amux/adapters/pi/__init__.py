@@ -32,7 +32,7 @@ INFO: Final = AgentInfo(
     evidence="seen: 0.7.6, 0.30.2, 0.32.3, 0.73.1, 1.5.0; documented: 1.5.0",
     ignored_files=(IgnoredFiles("*/.*.tmp", "a log whose writer was stopped"),),
     injected_texts=INJECTED_TEXTS,
-    revision=6,
+    revision=7,
     indexable=True,
 )
 

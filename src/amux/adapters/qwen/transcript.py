@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from amux.adapters._base import Head, Item, SourceRef, Want, has_bodies
+from amux.adapters._kit.commands import can_name_session
 from amux.adapters._kit.fold import Unknowns
 from amux.adapters._kit.injected import InjectedTexts
 from amux.adapters._kit.jsonl import read_records
@@ -23,7 +24,6 @@ from amux.adapters.gemini.chat import FileProblems
 from amux.adapters.gemini.content import (
     CallPart,
     UserTexts,
-    can_name_session,
     has_failed,
     response_text,
     split_parts,
