@@ -1,17 +1,19 @@
-"""Measures a chat of 100 turns of the Agent Development Kit against its own SQLite services.
+"""Measures a chat of 100 turns of the Agent Development Kit against its own services.
 
 A turn gets the session and appends four events, one of which changes a state, as a runner does. The
-kit's services commit every event to the disk; so do our synced files.
+kit's services commit every event to the disk; so do our synced files. `DatabaseSessionService` is
+measured on SQLite and on PostgreSQL.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -22,6 +24,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.database_session_service import DatabaseSessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
+from postgres_schema import new_schema
 
 from amux.integrations.adk import AmuxSessionService
 from amux.store.session_store import SessionStore
@@ -33,33 +36,45 @@ _KEY: Final[dict[str, Any]] = {"app_name": "app", "user_id": "ada", "session_id"
 
 def measure(folder: Path, url: str | None = None) -> dict[str, dict[str, float]]:
     """Return the milliseconds per turn and per load, and the bytes, of every service."""
+    for place in ("sqlite", "database"):
+        (folder / place).mkdir()
+    theirs: dict[str, BaseSessionService] = {
+        "SqliteSessionService": SqliteSessionService(str(folder / "sqlite" / "own.db")),
+        "DatabaseSessionService, SQLite": DatabaseSessionService(
+            f"sqlite+aiosqlite:///{folder}/database/own.db"
+        ),
+    }
     opened = {
         "AmuxSessionService, files": SessionStore(folder / "files"),
         "AmuxSessionService, files, synced": SessionStore(folder / "synced", fsync="always"),
     }
-    if url is not None:
-        schema = f"{'&' if '?' in url else '?'}schema=bench_{os.urandom(4).hex()}"
-        opened["AmuxSessionService, PostgreSQL"] = SessionStore(url + schema)
-    for place in ("sqlite", "database"):
-        (folder / place).mkdir()
-    database = DatabaseSessionService(f"sqlite+aiosqlite:///{folder}/database/own.db")
-    services: dict[str, BaseSessionService] = {
-        "SqliteSessionService": SqliteSessionService(str(folder / "sqlite" / "own.db")),
-        "DatabaseSessionService, SQLite": database,
+    sizes: dict[str, Callable[[], int]] = {
+        name: partial(_bytes_below, folder / place)
+        for name, place in zip(
+            (*theirs, *opened), ("sqlite", "database", "files", "synced"), strict=True
+        )
     }
-    services |= {name: AmuxSessionService(store) for name, store in opened.items()}
-    found = asyncio.run(_measure(services, database))
-    for store in opened.values():
-        store.close()
-    for name, place in zip(services, ("sqlite", "database", "files", "synced"), strict=False):
-        files = (path for path in (folder / place).rglob("*") if path.is_file())
-        found[name]["bytes"] = sum(path.stat().st_size for path in files)
+    with ExitStack() as stack:
+        if url is not None:
+            own, ours = (stack.enter_context(new_schema(url)) for _ in range(2))
+            theirs["DatabaseSessionService, PostgreSQL"] = DatabaseSessionService(own.sqlalchemy)
+            opened["AmuxSessionService, PostgreSQL"] = SessionStore(ours.ours)
+            sizes["DatabaseSessionService, PostgreSQL"] = own.size
+            sizes["AmuxSessionService, PostgreSQL"] = ours.size
+        services = theirs | {name: AmuxSessionService(store) for name, store in opened.items()}
+        found = asyncio.run(_measure(services))
+        for name, size in sizes.items():
+            found[name]["bytes"] = size()
+        for store in opened.values():
+            store.close()
     return found
 
 
-async def _measure(
-    services: dict[str, BaseSessionService], database: DatabaseSessionService
-) -> dict[str, dict[str, float]]:
+def _bytes_below(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+async def _measure(services: dict[str, BaseSessionService]) -> dict[str, dict[str, float]]:
     turns: dict[str, list[float]] = {name: [] for name in services}
     loads: dict[str, list[float]] = {name: [] for name in services}
     for service in services.values():
@@ -70,7 +85,9 @@ async def _measure(
     for _ in range(LOADS):
         for name, service in services.items():
             loads[name].append(await _seconds(_load, service))
-    await database.close()
+    for service in services.values():
+        if isinstance(service, DatabaseSessionService):
+            await service.close()
     return {
         name: {"turn": median(turns[name]) * 1e3, "load": median(loads[name]) * 1e3}
         for name in services

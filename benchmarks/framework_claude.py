@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from claude_agent_sdk import InMemorySessionStore
 
@@ -80,7 +80,7 @@ def _seconds(call: Callable[..., Any], *args: Any) -> float:
         await call(*args)
         return time.perf_counter() - start
 
-    return cast("float", asyncio.run(timed()))
+    return asyncio.run(timed())
 
 
 if __name__ == "__main__":

@@ -8,24 +8,23 @@ shows what LangGraph itself needs.
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-import psycopg
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from postgres_schema import new_schema
 
 from amux.integrations.langgraph import AmuxSaver
 from amux.store.session_store import SessionStore
@@ -36,7 +35,7 @@ TEXT: Final = 600
 _CHAT: Final[RunnableConfig] = {"configurable": {"thread_id": "chat"}}
 
 Figures = dict[str, float]
-"""Milliseconds per turn and per load, and bytes."""
+"""Milliseconds per turn, per load and per first load of a new saver, and bytes."""
 
 
 def measure(folder: Path, url: str | None = None) -> dict[str, Figures]:
@@ -56,18 +55,27 @@ def measure(folder: Path, url: str | None = None) -> dict[str, Figures]:
             "AmuxSaver, files": lambda: _bytes_below(folder / "files"),
             "AmuxSaver, files, synced": lambda: _bytes_below(folder / "synced"),
         }
+        again: dict[str, Callable[[], AbstractContextManager[BaseCheckpointSaver[Any]]]] = {
+            "SqliteSaver": lambda: SqliteSaver.from_conn_string(str(folder / "sqlite" / "chat.db")),
+            "AmuxSaver, files": lambda: AmuxSaver(folder / "files"),
+        }
         if url is not None:
             from langgraph.checkpoint.postgres import PostgresSaver
 
-            theirs, ours = stack.enter_context(_schema(url)), stack.enter_context(_schema(url))
-            options = f"{url}{_mark(url)}options=-csearch_path%3D{theirs}"
-            their_saver = stack.enter_context(PostgresSaver.from_conn_string(options))
+            theirs, ours = (
+                stack.enter_context(new_schema(url)),
+                stack.enter_context(new_schema(url)),
+            )
+            their_saver = stack.enter_context(PostgresSaver.from_conn_string(theirs.theirs))
             their_saver.setup()
             savers["PostgresSaver"] = their_saver
-            savers["AmuxSaver, PostgreSQL"] = AmuxSaver(f"{url}{_mark(url)}schema={ours}")
-            sizes["PostgresSaver"] = lambda: _bytes_of(url, theirs)
-            sizes["AmuxSaver, PostgreSQL"] = lambda: _bytes_of(url, ours)
+            savers["AmuxSaver, PostgreSQL"] = AmuxSaver(ours.ours)
+            sizes |= {"PostgresSaver": theirs.size, "AmuxSaver, PostgreSQL": ours.size}
+            again["PostgresSaver"] = lambda: PostgresSaver.from_conn_string(theirs.theirs)
+            again["AmuxSaver, PostgreSQL"] = lambda: AmuxSaver(ours.ours)
         figures = _time(savers)
+        for name, make in again.items():
+            figures[name]["first"] = median(_first_load(make) for _ in range(LOADS)) * 1e3
         for name, size in sizes.items():
             figures[name]["bytes"] = size()
         for saver in savers.values():
@@ -91,6 +99,13 @@ def _time(savers: dict[str, BaseCheckpointSaver[Any]]) -> dict[str, Figures]:
         name: {"turn": median(turns[name]) * 1e3, "load": median(loads[name]) * 1e3}
         for name in savers
     }
+
+
+def _first_load(make: Callable[[], AbstractContextManager[BaseCheckpointSaver[Any]]]) -> float:
+    """Return the seconds of the first load of a new saver, which is connected already."""
+    with make() as saver:
+        saver.get_tuple({"configurable": {"thread_id": "another"}})
+        return _seconds(lambda: saver.get_tuple(_CHAT))
 
 
 def _chat(saver: BaseCheckpointSaver[Any]) -> Any:
@@ -118,30 +133,6 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _bytes_below(folder: Path) -> int:
     return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
-
-
-def _mark(url: str) -> str:
-    return "&" if "?" in url else "?"
-
-
-@contextmanager
-def _schema(url: str) -> Iterator[str]:
-    """Create a schema for one saver and drop it at the end."""
-    name = f"bench_{os.urandom(4).hex()}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}".encode())
-        yield name
-        connection.execute(f"DROP SCHEMA {name} CASCADE".encode())
-
-
-def _bytes_of(url: str, schema: str) -> int:
-    query = (
-        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname = %s"
-    )
-    with psycopg.connect(url) as connection:
-        row = connection.execute(query, (schema,)).fetchone()
-    return 0 if row is None else int(row[0])
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Measures a chat of 100 turns of the OpenAI Agents SDK against its own SQLite sessions.
+"""Measures a chat of 100 turns of the OpenAI Agents SDK against its own sessions.
 
 A turn reads the history, stores a prompt, and stores the reasoning, the call of a tool, its output
 and the answer: the calls that the runner makes. A load reads the whole history.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 from agents import SQLiteSession
-from agents.extensions.memory import AdvancedSQLiteSession
+from agents.extensions.memory import AdvancedSQLiteSession, SQLAlchemySession
+from postgres_schema import Schema, new_schema
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from amux.integrations.openai_agents import AmuxSession
 from amux.store.session_store import SessionStore
@@ -32,10 +34,12 @@ _OURS: Final = {
 
 def measure(folder: Path, url: str | None = None) -> dict[str, dict[str, float]]:
     """Return the milliseconds per turn and per load, and the bytes, of every session."""
-    return asyncio.run(_measure(folder, url))
+    with ExitStack() as stack:
+        schemas = () if url is None else [stack.enter_context(new_schema(url)) for _ in range(2)]
+        return asyncio.run(_measure(folder, schemas))
 
 
-async def _measure(folder: Path, url: str | None) -> dict[str, dict[str, float]]:
+async def _measure(folder: Path, schemas: Sequence[Schema]) -> dict[str, dict[str, float]]:
     for name in ("sqlite", "advanced"):
         (folder / name).mkdir()
     places = {"SQLiteSession": "sqlite", "AdvancedSQLiteSession": "advanced", **_OURS}
@@ -48,10 +52,32 @@ async def _measure(folder: Path, url: str | None) -> dict[str, dict[str, float]]
         "AmuxSession, files": AmuxSession("chat", stores[0]),
         "AmuxSession, files, synced": AmuxSession("chat", stores[1]),
     }
-    if url is not None:
-        schema = f"bench_{os.urandom(4).hex()}"
-        stores.append(SessionStore(f"{url}{'&' if '?' in url else '?'}schema={schema}"))
+    engines: list[AsyncEngine] = []
+    if schemas:
+        theirs, ours = schemas
+        engines.append(create_async_engine(theirs.sqlalchemy))
+        stores.append(SessionStore(ours.ours))
+        sessions["SQLAlchemySession, PostgreSQL"] = SQLAlchemySession(
+            "chat", engine=engines[0], create_tables=True
+        )
         sessions["AmuxSession, PostgreSQL"] = AmuxSession("chat", stores[-1])
+    found = await _time(sessions)
+    for name, schema in zip(("SQLAlchemySession", "AmuxSession"), schemas, strict=False):
+        found[f"{name}, PostgreSQL"]["bytes"] = schema.size()
+    for session in sessions.values():
+        if not isinstance(session, SQLAlchemySession):
+            session.close()
+    for engine in engines:
+        await engine.dispose()
+    for store in stores:
+        store.close()
+    for name, place in places.items():
+        files = (path for path in (folder / place).rglob("*") if path.is_file())
+        found[name]["bytes"] = sum(path.stat().st_size for path in files)
+    return found
+
+
+async def _time(sessions: dict[str, Any]) -> dict[str, dict[str, float]]:
     turns: dict[str, list[float]] = {name: [] for name in sessions}
     loads: dict[str, list[float]] = {name: [] for name in sessions}
     for number in range(TURNS):
@@ -61,18 +87,10 @@ async def _measure(folder: Path, url: str | None) -> dict[str, dict[str, float]]
     for _ in range(LOADS):
         for name, session in sessions.items():
             loads[name].append(await _seconds(session.get_items))
-    found = {
+    return {
         name: {"turn": median(turns[name]) * 1e3, "load": median(loads[name]) * 1e3}
         for name in sessions
     }
-    for session in sessions.values():
-        session.close()
-    for store in stores:
-        store.close()
-    for name, place in places.items():
-        files = (path for path in (folder / place).rglob("*") if path.is_file())
-        found[name]["bytes"] = sum(path.stat().st_size for path in files)
-    return found
 
 
 async def _take_turn(session: Any, prompt: Any, answer: list[Any]) -> None:
