@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from claude_transcripts import FOLDER, SESSION, Json
 from hypothesis import strategies as st
@@ -229,6 +229,108 @@ def transcripts(draw: st.DrawFn, *, intact: bool = False) -> bytes:
     start = draw(st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"]))
     end = draw(st.sampled_from([b"\n", b"\n", b"", b'\n{"type":"user","mess']))
     return start + b"\n".join(lines) + (end if lines else b"")
+
+
+def _usual_lines() -> list[Json]:
+    """Return an exchange as Claude Code writes it: most of its lines are usual."""
+    reply = {"id": "msg_1", "model": "claude-opus-4-5", "role": "assistant", "stop_reason": None}
+    usage: Json = {"input_tokens": 3, "output_tokens": 5, "cache_creation": {}}
+    second = {**reply, "id": "msg_2", "stop_reason": "end_turn"}
+    calls = [{"type": "tool_use", "id": f"toolu_{each}", "name": "Bash"} for each in range(3)]
+    results = [{"type": "tool_result", "tool_use_id": call["id"]} for call in calls]
+    command = "<command-message>review</command-message><command-name>/review</command-name>"
+    messages: list[tuple[str, Json]] = [
+        ("user", {"content": command}),
+        ("assistant", {**reply, "usage": usage, "content": [{"type": "text", "text": "Now"}]}),
+        *(("assistant", {**reply, "usage": usage, "content": [call]}) for call in calls),
+        *(("user", {"content": [result]}) for result in results),
+        ("assistant", {**second, "usage": {**usage, "output_tokens": 9}, "content": []}),
+        ("user", {"content": "Do it"}),
+        ("assistant", {**second, "id": "msg_3", "usage": usage, "content": calls[:1]}),
+        ("user", {"content": results[:1]}),
+    ]
+    return [
+        {
+            "type": kind, "uuid": f"uuid-{number}", "sessionId": SESSION, "message": message,
+            "timestamp": f"2026-01-02T03:04:{number:02d}.250Z", "version": "2.1.100",
+            "cwd": "/home/dev/src/x", "isSidechain": False, "gitBranch": "main",
+        }
+        for number, (kind, message) in enumerate(messages)
+    ]  # fmt: skip
+
+
+_FIELDS: dict[str, tuple[Any, ...]] = {
+    "uuid": ("", 5, None, "uuid-1"),
+    "timestamp": (
+        "", 1767323045, None, "yesterday", "2026-01-02", "2026-01-02T03:04:05", "20260102T030405Z",
+        "2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05+00:00", "2025-01-02T03:04:05.000Z",
+        "1969-12-31T23:59:59.999Z", "2026-01-02T03:04:59.123456789Z", "9999-12-31T23:59:59-01:00",
+    ),
+    "version": ("", 5, None, "1.0.83", "2.1.325"),
+    "sessionId": (OTHER, 5, None),
+    "type": ("system", "user", "assistant", "summary", 5, None),
+    "message": (None, "lost", [], {}),
+    "cwd": ("/elsewhere", None),
+    "isSidechain": (True, "no"),
+    "agentId": (AGENT, "def5678"),
+    "forkedFrom": ({"sessionId": OTHER}, OTHER),
+    "metadata": ({"forkedFrom": {"sessionId": OTHER}}, {"parentSessionId": OTHER}, {}, 5),
+    "isMeta": (True,),
+    "isCompactSummary": (True,),
+    "isApiErrorMessage": (True, "yes"),
+    "isAbortedMidStream": (True, "yes"),
+    "interruptedMessageId": ("msg_1",),
+    "costUSD": (0.25, 0, "much"),
+    "totalCostUSD": (1.5,),
+    "gitBranch": ("other", 5, None),
+    "slug": ("a-slug", 5),
+    "entrypoint": ("cli", 5),
+}  # fmt: skip
+_MESSAGE_FIELDS: dict[str, tuple[Any, ...]] = {
+    "id": ("", 5, None, "msg_1", "msg_2"),
+    "model": ("", 5, None, "<synthetic>", "claude-sonnet-4-5"),
+    "usage": (None, 5, {}, {"output_tokens": 700}, {"input_tokens": -1, "output_tokens": 5}),
+    "stop_reason": ("end_turn", "tool_use", None, 5),
+    "content": (
+        "Warmup", None, [], ["text"], [{"type": "text", "text": "[Request interrupted by user]"}],
+        [{"type": "tool_result", "tool_use_id": "toolu_1"}] * 2,
+        [{"type": "tool_result", "tool_use_id": "toolu_2"}, {"type": "text", "text": "more"}],
+        [{"type": "tool_result", "tool_use_id": "toolu_9"}], [{"type": ["tool_result"]}],
+        [{"type": "tool_result", "tool_use_id": 5}], [{"type": "text", "tool_use_id": "toolu_1"}],
+        [{"type": "tool_use", "id": "toolu_9", "name": "Bash"}], [{"type": "tool_use", "id": 5}],
+    ),
+}  # fmt: skip
+_USAGE_FIELDS: dict[str, tuple[Any, ...]] = {
+    "output_tokens": (1, 700, -1, "3", None, 1.5, True, 2**70),
+    "input_tokens": (-1, "3", None, 2**70),
+    "cache_creation": ({"ephemeral_1h_input_tokens": -1}, 5, None),
+    "output_tokens_details": ({"thinking_tokens": 2}, 5),
+}
+
+
+@st.composite
+def nearly_usual(draw: st.DrawFn) -> bytes:
+    """Generate usual lines, a few of them with an odd field, missing, repeated or displaced."""
+    lines: list[Json] = json.loads(json.dumps(_usual_lines()))  # with no part in common
+    positions = st.integers(0, len(lines) - 1)
+    end = len(lines)
+    for _ in range(draw(st.integers(0, 4))):
+        position = draw(positions)
+        end = draw(st.sampled_from([end, end, position + 1]))  # nothing may correct an odd line
+        line = lines[position]
+        owners: list[tuple[Json, dict[str, tuple[Any, ...]]]] = [(line, _FIELDS)]
+        if isinstance(message := line.get("message"), dict):
+            owners.append((cast("Json", message), _MESSAGE_FIELDS))
+            if isinstance(usage := cast("Json", message).get("usage"), dict):
+                owners.append((cast("Json", usage), _USAGE_FIELDS))
+        owner, fields = draw(st.sampled_from(owners))
+        name = draw(st.sampled_from(sorted(fields)))
+        owner[name] = draw(st.sampled_from(fields[name]))
+    order = [*range(end), *draw(st.lists(positions, max_size=2))]
+    if draw(st.booleans()):
+        order.insert(draw(positions), order.pop(draw(positions) % len(order)))
+    first = draw(st.sampled_from([0, 0, 0, 1, 2, 5]))
+    return b"".join(json.dumps(lines[each]).encode() + b"\n" for each in order[first:])
 
 
 def source_at(folder: Path, *, agent: bool = False) -> SourceRef:

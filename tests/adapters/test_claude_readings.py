@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from claude_generated import source_at, transcripts
+from claude_generated import nearly_usual, source_at, transcripts
 from claude_readings import HOMES, NAMES, SOURCES, check_readings, check_steps, facts_of
 from claude_transcripts import SESSION, Json, Transcript, text, tool
 from drawn import drawn
@@ -40,6 +40,17 @@ def test_facts_of_any_transcript_are_those_of_its_messages(
     source = source_at(place, agent=agent)
     source.path.write_bytes(data)
     check_readings(source)
+
+
+@drawn(400)
+@given(data=nearly_usual(), agent=st.booleans(), cut=st.integers(0, 3000))
+def test_facts_of_nearly_usual_lines_are_those_of_the_general_rules(
+    place: Path, data: bytes, agent: bool, cut: int
+) -> None:
+    source = source_at(place, agent=agent)
+    source.path.write_bytes(data)
+    check_readings(source)
+    check_steps(source, data, [min(cut, len(data))])
 
 
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "out"}
