@@ -207,6 +207,32 @@ def test_a_notice_of_the_agent_is_not_called_injected(content: str, label: str) 
     assert "nobody typed" not in text
 
 
+@pytest.mark.parametrize(
+    ("content", "label"),
+    [
+        ("[API Error: got status: 429]", "**API error:** the agent reports"),
+        ("API error (500)", "**API error:** the agent reports"),
+        ("You handle every API error.", "**Injected:** nobody typed this"),
+        ("# API errors\n\nRetry them.", "**Injected:** nobody typed this"),
+    ],
+)
+def test_an_api_error_in_a_system_message_is_one_of_the_agent(content: str, label: str) -> None:
+    system = SessionMessage(role="system", content=content, synthetic=True)
+    assert label in render(make(system), "markdown")
+
+
+def test_a_recorded_zero_without_a_call_has_one_wording() -> None:
+    zero = CostRecord(
+        total_usd=0, input_tokens=0, output_tokens=0, cached_tokens=0, source="native"
+    )
+    session = make(user("a"), cost=zero, model=None)
+    for text in (render(session, "markdown"), render(session, "html")):
+        assert text.count("no calls") == 2
+        assert "$0.00" not in text
+        assert "recorded by the agent" not in text
+        assert "Input tokens" not in text
+
+
 def test_output_is_shown_once_whether_its_message_precedes_or_follows_the_call() -> None:
     call = assistant("", tool_calls=(shell_call("ls", output="file.txt"),))
     result = shell_result("file.txt")

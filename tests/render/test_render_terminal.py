@@ -267,6 +267,13 @@ def test_an_error_notice_is_an_error_of_the_agent(text: str, words: str) -> None
     assert styled(session, "failed")[0].startswith(words)
 
 
+def test_an_api_error_in_a_system_message_is_not_folded() -> None:
+    text = "[API Error: got status: 429 RESOURCE_EXHAUSTED]"
+    session = make(user("a"), SessionMessage(role="system", content=text, synthetic=True))
+    assert "\nclaude  #2\n  API error: got status: 429" in shown(session)
+    assert styled(session, "failed") != []
+
+
 def test_a_compaction_is_marked_and_its_summary_folded() -> None:
     session = make(user("\n".join(f"point {n}" for n in range(9)), compaction=True), user("go"))
     assert "── history compacted ──" in shown(session)

@@ -238,6 +238,7 @@ _FAILURE: Final = re.compile(
     r"|limit|too (?:long|low)|/login|(?:^|\s)[45]\d\d\b",
     re.IGNORECASE,
 )
+_SYSTEM_FAILURE: Final = re.compile(r"\W?API error\b\s*[:(\]]", re.IGNORECASE)
 _OPENING: Final = 200  # characters of a notice that say what it is about
 
 
@@ -245,10 +246,13 @@ def label_of(message: SessionMessage) -> MessageLabel | None:
     """Return the label of a synthetic message; None for what a person, a model or a tool wrote.
 
     A synthetic message with the role of the assistant is a notice of the agent, mostly an error in
-    place of an answer. One with any other role is a text that the agent injected.
+    place of an answer. One with any other role is a text that the agent injected, unless it is an
+    error that the agent reports in a message of the system.
     """
     if not message.synthetic:
         return None
+    if message.role == "system" and _SYSTEM_FAILURE.match(message.content):
+        return _API_ERROR
     if message.role != "assistant":
         return _INJECTED
     return _API_ERROR if _FAILURE.search(message.content, 0, _OPENING) else _NOTICE

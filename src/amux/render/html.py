@@ -22,6 +22,7 @@ from amux.render.content import (
     cost_text,
     cut,
     described,
+    is_uncalled,
     label_of,
     one_line,
     result_text,
@@ -214,7 +215,7 @@ def _problems(session: Session) -> Iterator[str]:
 def _cost_summary(session: Session) -> str:
     cost = session.cost
     facts = [("Total", session_cost_line(session))]
-    if cost is not None:
+    if cost is not None and not is_uncalled(session):
         counts = (
             ("Input tokens", cost.input_tokens),
             ("Output tokens", cost.output_tokens),

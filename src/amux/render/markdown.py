@@ -19,6 +19,7 @@ from amux.render.content import (
     all_problems,
     cost_line,
     described,
+    is_uncalled,
     label_of,
     result_text,
     session_cost_line,
@@ -160,7 +161,7 @@ def _problems(session: Session) -> Iterator[str]:
 def _cost_summary(session: Session) -> Iterator[str]:
     yield "## Cost\n\n"
     cost = session.cost
-    if cost is None:
+    if cost is None or is_uncalled(session):
         yield f"- **Total:** {session_cost_line(session)}\n"
         return
     rows = (

@@ -43,7 +43,7 @@ _THOUGHT_ROWS: Final = 3
 _SUMMARY_ROWS: Final = 3
 _ERROR_ROWS: Final = 4
 _API_ERROR: Final = re.compile(
-    r"(?:API Error:?|\w*APICallError:?|(?=[45]\d\d\b))\s*", re.IGNORECASE
+    r"(?:\[?API Error:?|\w*APICallError:?|(?=[45]\d\d\b))\s*", re.IGNORECASE
 )
 _RULE_WIDTH: Final = 80
 
@@ -161,9 +161,11 @@ class MessageLayout:
     def _speaker_of(self, message: SessionMessage) -> tuple[str, Style]:
         if message.compaction:
             return "summary", "label"
+        if is_error_notice(message):
+            return self._agent, "agent"
         if message.role not in ("user", "assistant"):
             return message.role, "label"
-        if message.synthetic and not is_error_notice(message):
+        if message.synthetic:
             return "injected", "label"
         return ("user", "user") if message.role == "user" else (self._agent, "agent")
 
