@@ -204,6 +204,15 @@ def test_two_savers_on_one_store_see_each_others_writes(reopened: OpenStore) -> 
         assert questions == [f"question {turn}" for turn in range(4)]
 
 
+def test_a_thread_that_another_saver_has_created_anew_is_deleted(reopened: OpenStore) -> None:
+    left, right = AmuxSaver(reopened()), AmuxSaver(reopened())
+    left.put(_config("t"), _checkpoint("1"), {}, {})
+    right.delete_thread("t")
+    right.put(_config("t"), _checkpoint("2"), {}, {})
+    left.delete_thread("t")
+    assert [saver.get_tuple(_config("t")) for saver in (left, right)] == [None, None]
+
+
 def test_writes_of_several_savers_at_once_are_all_kept(reopened: OpenStore) -> None:
     savers = [AmuxSaver(reopened()) for _ in range(3)]
     config = _config("shared", checkpoint_id="1ef")

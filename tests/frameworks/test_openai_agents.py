@@ -19,6 +19,7 @@ import pytest
 from agents import Agent, Runner, Session, SQLiteSession, function_tool
 from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
 from child_processes import child_env
+from conftest import OpenStore
 from counted_bytes import counted_bytes
 from drawn import drawn
 from hypothesis import HealthCheck, given
@@ -569,6 +570,22 @@ def test_a_session_that_was_deleted_begins_afresh(store: SessionStore) -> None:
     assert items(session) == []
     add(session, user("b"))
     assert items(session) == [user("b")]
+
+
+@pytest.mark.parametrize("is_created_anew", [False, True])
+def test_a_session_goes_on_after_another_process_deleted_it(
+    reopened: OpenStore, is_created_anew: bool
+) -> None:
+    store, other = reopened(), reopened()
+    session = AmuxSession("s", store)
+    add(session, user("a"))
+    (thread,) = other.list()
+    other.delete(thread.thread_id)
+    if is_created_anew:
+        add(AmuxSession("s", other), user("b"))
+    add(session, user("c"))
+    expected = [user("b"), user("c")] if is_created_anew else [user("c")]
+    assert items(session) == items(AmuxSession("s", other)) == expected
 
 
 @pytest.mark.parametrize("backend", ["files", "memory", "postgres"])

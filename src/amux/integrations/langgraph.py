@@ -359,9 +359,7 @@ class AmuxSaver(BaseCheckpointSaver[str]):
         """Delete a thread with all its namespaces."""
         thread = self._threads.get(str(thread_id))
         with thread.lock:
-            found = thread.thread_id
-            if found is not None:
-                self._log.delete(found)
+            thread.delete()
         self._threads.remove(str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:

@@ -69,6 +69,14 @@ class OpenThread:
     def _forget(self) -> None:
         self._thread_id = self._state = None
 
+    def delete(self) -> None:
+        """Delete the thread, also one that another process has created anew under its key."""
+        self._forget()
+        found = self.thread_id
+        if found is not None:
+            self._log.delete(found)
+            self._forget()
+
     def change(
         self,
         make_records: Callable[[GraphThreadState], Sequence[NewRecord]],

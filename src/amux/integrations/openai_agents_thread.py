@@ -69,10 +69,10 @@ class ItemThread:
         records = [NewRecord(payload=item) for item in items]
 
         def attempt() -> None:
-            self._thread_id = self.thread_id or find_or_create(
+            thread_id = self._thread_id = self.thread_id or find_or_create(
                 self.store, NAMESPACE, self.key, payload_format=FORMAT, **self._meta
             )
-            self._append(self._thread_id, records)
+            self._work_on(thread_id, lambda: self._append(thread_id, records))
 
         retrying(attempt)
 
@@ -161,13 +161,18 @@ class ItemThread:
             thread_id = self.thread_id
             if thread_id is None:
                 return missing
-            try:
-                return work(thread_id)
-            except SessionNotFoundError:
-                self._thread_id = None  # another process deleted it
-                raise
+            return self._work_on(thread_id, lambda: work(thread_id))
 
         return retrying(attempt)
+
+    def _work_on(self, thread_id: str, work: Callable[[], T]) -> T:
+        """Return the result of work on the thread, which is looked up again if it was deleted."""
+        try:
+            return work()
+        except SessionNotFoundError:
+            if self._thread_id == thread_id:
+                self._thread_id = None
+            raise
 
 
 def key_of(session_id: str, *branch: str) -> tuple[str, ...]:
