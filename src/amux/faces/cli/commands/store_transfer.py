@@ -87,8 +87,8 @@ def configure_import(parser: CommandParser) -> None:
         metavar="ORIGIN",
         nargs="+",
         help="an exported or packed file, `-` for stdin, a session of any agent (`AGENT:ID`), a "
-        "SQLite file of openai-agents, LangGraph or Google ADK, or the `postgresql://` URL of "
-        "LangGraph's checkpoints",
+        "SQLite file of openai-agents, LangGraph or Google ADK, or the `postgresql://` URL of a "
+        "database of LangGraph or Google ADK",
     )
     add_examples(
         parser,
