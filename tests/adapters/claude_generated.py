@@ -7,6 +7,7 @@ output is full of decoys: records of Claude Code that are not lines.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -308,6 +309,31 @@ _USAGE_FIELDS: dict[str, tuple[Any, ...]] = {
 }
 
 
+def odd_endings() -> Iterator[tuple[str, bytes]]:
+    """Yield usual lines that end with an odd one: each line with each odd value, and their name."""
+    usual = json.dumps(_usual_lines())
+    for end in range(1, len(_usual_lines()) + 1):
+        for path, odd in _odd_values():
+            lines: list[Json] = json.loads(usual)[:end]
+            owner = lines[-1]
+            for name in path[:-1]:
+                owner = owner.get(name, {})
+            owner[path[-1]] = odd
+            yield f"{end}: {path} = {odd}", _file_of(lines)
+
+
+def _odd_values() -> Iterator[tuple[tuple[str, ...], Any]]:
+    for above, fields in (
+        ((), _FIELDS), (("message",), _MESSAGE_FIELDS), (("message", "usage"), _USAGE_FIELDS)
+    ):  # fmt: skip
+        for name, values in fields.items():
+            yield from (((*above, name), value) for value in values)
+
+
+def _file_of(lines: Iterable[Json]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
 @st.composite
 def nearly_usual(draw: st.DrawFn) -> bytes:
     """Generate usual lines, a few of them with an odd field, missing, repeated or displaced."""
@@ -330,7 +356,7 @@ def nearly_usual(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
         order.insert(draw(positions), order.pop(draw(positions) % len(order)))
     first = draw(st.sampled_from([0, 0, 0, 1, 2, 5]))
-    return b"".join(json.dumps(lines[each]).encode() + b"\n" for each in order[first:])
+    return _file_of(lines[each] for each in order[first:])
 
 
 def source_at(folder: Path, *, agent: bool = False) -> SourceRef:

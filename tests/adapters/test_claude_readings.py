@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from claude_generated import nearly_usual, source_at, transcripts
+from claude_generated import nearly_usual, odd_endings, source_at, transcripts
 from claude_readings import HOMES, NAMES, SOURCES, check_readings, check_steps, facts_of
 from claude_transcripts import SESSION, Json, Transcript, text, tool
 from drawn import drawn
@@ -40,6 +40,14 @@ def test_facts_of_any_transcript_are_those_of_its_messages(
     source = source_at(place, agent=agent)
     source.path.write_bytes(data)
     check_readings(source)
+
+
+@pytest.mark.parametrize("agent", [False, True])
+def test_facts_of_each_odd_field_are_those_of_the_general_rules(place: Path, agent: bool) -> None:
+    source = source_at(place, agent=agent)
+    for name, data in odd_endings():
+        source.path.write_bytes(data)
+        assert facts_of(source, "facts") == facts_of(source, "all"), name
 
 
 @drawn(400)
