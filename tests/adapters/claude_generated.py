@@ -241,7 +241,9 @@ def _usual_lines() -> list[Json]:
     results = [{"type": "tool_result", "tool_use_id": call["id"]} for call in calls]
     command = "<command-message>review</command-message><command-name>/review</command-name>"
     messages: list[tuple[str, Json]] = [
+        ("user", {"content": command.replace("review", "init")}),
         ("user", {"content": command}),
+        ("cost-state", {}),
         ("assistant", {**reply, "usage": usage, "content": [{"type": "text", "text": "Now"}]}),
         *(("assistant", {**reply, "usage": usage, "content": [call]}) for call in calls),
         *(("user", {"content": [result]}) for result in results),
@@ -255,6 +257,7 @@ def _usual_lines() -> list[Json]:
             "type": kind, "uuid": f"uuid-{number}", "sessionId": SESSION, "message": message,
             "timestamp": f"2026-01-02T03:04:{number:02d}.250Z", "version": "2.1.100",
             "cwd": "/home/dev/src/x", "isSidechain": False, "gitBranch": "main",
+            "totalCostUSD": 0.5,
         }
         for number, (kind, message) in enumerate(messages)
     ]  # fmt: skip
@@ -355,7 +358,7 @@ def nearly_usual(draw: st.DrawFn) -> bytes:
     order = [*range(end), *draw(st.lists(positions, max_size=2))]
     if draw(st.booleans()):
         order.insert(draw(positions), order.pop(draw(positions) % len(order)))
-    first = draw(st.sampled_from([0, 0, 0, 1, 2, 5]))
+    first = draw(st.sampled_from([0, 0, 0, 2, 4, 7]))
     return _file_of(lines[each] for each in order[first:])
 
 
