@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -286,6 +287,21 @@ def test_a_killed_indexer_leaves_no_lock_and_the_next_one_completes(
     assert cli("list").code == 0
     wait_for_indexer(cache)
     assert indexer_state(cli) == "complete"
+    assert answers(cli) == wanted
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.5])
+def test_a_cache_directory_that_is_deleted_under_an_indexer_changes_no_answer(
+    big_home: Path, cache: Path, wanted: list[str], seconds: float
+) -> None:
+    cli = cli_on(big_home, cache, AMUX_BACKGROUND="on")
+    assert cli(*QUESTIONS[0]).out == wanted[0]
+    pid = running_record(big_home, cache).pid
+    ends_within(pid, seconds)
+    shutil.rmtree(cache, ignore_errors=True)
+    assert answers(cli) == wanted
+    assert ends_within(pid, 60)
+    wait_for_indexer(cache)
     assert answers(cli) == wanted
 
 
