@@ -8,6 +8,7 @@ otherwise than a search.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -287,14 +288,15 @@ class ThreadTables:
         )
         if thread.title is not None:
             holder = self._one(
-                "SELECT thread_id FROM threads WHERE thread_id <> ? AND title = ?",
+                "SELECT thread_id, path FROM threads WHERE thread_id <> ? AND title = ?",
                 thread.thread_id,
                 thread.title,
             )
             thread = self._settle(thread, holder, "title")
         if thread.key is not None:
             holder = self._one(
-                "SELECT thread_id FROM threads WHERE thread_id <> ? AND namespace = ? AND key = ?",
+                "SELECT thread_id, path FROM threads "
+                "WHERE thread_id <> ? AND namespace = ? AND key = ?",
                 thread.thread_id,
                 thread.namespace,
                 _key_text(thread.key),
@@ -305,7 +307,13 @@ class ThreadTables:
     def _settle(
         self, thread: ThreadSummary, holder: tuple[Any, ...] | None, field: _Unique
     ) -> ThreadSummary:
-        """Take a title or key from the younger of two threads; return the first as it is then."""
+        """Take a title or key from the younger of two threads; return the first as it is then.
+
+        A holder whose file is gone was deleted, or moved and is found again: it holds nothing.
+        """
+        if holder is not None and not os.path.lexists(holder[1]):
+            self.remove(holder[0])
+            return thread
         other = None if holder is None else self.summary(holder[0])
         if other is None:
             return thread
