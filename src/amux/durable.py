@@ -2,13 +2,15 @@
 
 A lock belongs to an open file and is released when that file is closed, also by the end of its
 process. It binds only programs that ask for it: readers take no lock. A connection to a database
-belongs to the process that opened it: a fork of that process must open its own.
+belongs to the process that opened it: a fork of that process must open its own. Locks of threads
+are lost in a fork, too, because of the threads only one goes on there.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Final, Protocol
 from weakref import WeakSet
@@ -114,25 +116,69 @@ def make_private_folder(folder: Path) -> list[Path]:
     return [each.parent for each in missing]
 
 
-class Connected(Protocol):
-    """An object with a connection that a forked process must not use."""
+def release(descriptor: int) -> None:
+    """Give the lock of an open file back and close it.
+
+    A process that was forked meanwhile has the file open as well, so closing would not be enough.
+    """
+    try:
+        unlock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Forkable(Protocol):
+    """An object with connections, locks or threads that a forked process must not use."""
 
     def abandon(self) -> None:
-        """Forget the connection and all locks, without closing anything: the parent uses them."""
+        """Forget them, without ending or releasing anything: the parent uses them."""
 
 
-_CONNECTED: Final[WeakSet[Connected]] = WeakSet()
+class Quiet(Forkable, Protocol):
+    """An object with a lock under which all its work is done, and which a copy needs at rest."""
+
+    def hold(self, timeout: float) -> bool:
+        """Wait for the lock, and return whether it was released in time."""
+        ...
+
+    def let_go(self) -> None:
+        """Release the lock."""
 
 
-def abandon_after_fork(owner: Connected) -> None:
-    """Let an object abandon its connection in every process that is forked from this one."""
-    _CONNECTED.add(owner)
+_HOLD_SECONDS: Final = 30.0
+"""How long a fork waits: for ever, two threads that wait for each other's locks would block it."""
+
+_FORKABLE: Final[WeakSet[Forkable]] = WeakSet()
+_QUIET: Final[WeakSet[Quiet]] = WeakSet()
+_held: Final[dict[int, list[Quiet]]] = {}  # by the thread that forks
+
+
+def abandon_after_fork(owner: Forkable) -> None:
+    """Let an object begin anew in every process that is forked from this one."""
+    _FORKABLE.add(owner)
+
+
+def hold_while_forking(owner: Quiet) -> None:
+    """Fork only when no thread works with an object, which also begins anew in the fork."""
+    _QUIET.add(owner)
+    _FORKABLE.add(owner)
+
+
+def _hold_all() -> None:
+    held = [owner for owner in list(_QUIET) if owner.hold(_HOLD_SECONDS)]
+    _held[threading.get_ident()] = held
+
+
+def _let_go() -> None:
+    for owner in _held.pop(threading.get_ident(), ()):
+        owner.let_go()
 
 
 def _abandon_all() -> None:
-    for owner in list(_CONNECTED):
+    _held.clear()
+    for owner in list(_FORKABLE):
         owner.abandon()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_all)
+    os.register_at_fork(before=_hold_all, after_in_parent=_let_go, after_in_child=_abandon_all)

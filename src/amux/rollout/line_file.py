@@ -42,6 +42,7 @@ from amux.durable import (
     PRIVATE_FILE,
     lock,
     make_private_folder,
+    release,
     sync,
     sync_folder,
     unlock,
@@ -93,7 +94,7 @@ class LineFile:
                     self.path.unlink()
                 raise
             finally:
-                os.close(descriptor)
+                release(descriptor)
             if self.fsync != "never":
                 for folder in changed:
                     sync_folder(folder)
@@ -202,7 +203,7 @@ class LockedLines:
         if self._file.keep_open:
             unlock(self.descriptor)
         else:
-            os.close(self.descriptor)
+            release(self.descriptor)
 
     def read(self, start: int = 0) -> bytes:
         """Return the bytes from an offset to the end of the file."""

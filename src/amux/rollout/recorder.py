@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, Self
 
+from amux.durable import abandon_after_fork
 from amux.errors import StoreError
 from amux.rollout.log import ThreadLog
 from amux.rollout.records import NewRecord
@@ -79,10 +80,20 @@ class BackgroundRecorder:
         self._queue: queue.Queue[NewRecord | threading.Event | None] = queue.Queue(_LONGEST_QUEUE)
         self._error: Exception | None = None
         self._closed = False
-        self._writer = threading.Thread(
-            target=self._write, name=f"rollout-{thread_id}", daemon=True
-        )
-        self._writer.start()
+        self._writer = self._start()
+        abandon_after_fork(self)
+
+    def _start(self) -> threading.Thread:
+        writer = threading.Thread(target=self._write, name=f"rollout-{self.thread_id}", daemon=True)
+        writer.start()
+        return writer
+
+    def abandon(self) -> None:
+        """Start a writer in a forked process; what is queued is written by the parent."""
+        self._queue = queue.Queue(_LONGEST_QUEUE)
+        self._error = None
+        if not self._closed:
+            self._writer = self._start()
 
     def append_event(self, item: NewRecord | Mapping[str, Any]) -> None:
         """Queue an item."""

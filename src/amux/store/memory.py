@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from amux.durable import hold_while_forking
 from amux.errors import (
     ConflictError,
     StoreError,
@@ -79,6 +80,19 @@ class MemoryLog:
         self._leases: dict[str, Lease] = {}
         self._blobs: dict[str, bytes] = {}
         self._values: dict[tuple[str, ...], StoredValue] = {}
+        hold_while_forking(self)
+
+    def hold(self, timeout: float) -> bool:
+        """Wait until no thread changes anything."""
+        return self._lock.acquire(timeout=timeout)
+
+    def let_go(self) -> None:
+        """Let other threads go on."""
+        self._lock.release()
+
+    def abandon(self) -> None:
+        """Make a lock for a forked process, which has a copy of the threads."""
+        self._lock = threading.RLock()
 
     def create(self, meta: SessionMeta, records: Sequence[NewRecord] = ()) -> ThreadSummary:
         """Create a thread with its meta data and first records."""

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from amux.durable import abandon_after_fork
 from amux.errors import StoreBusyError, StoreError
 from amux.model.problems import Problem
 from amux.rollout import control
@@ -50,6 +51,12 @@ class ThreadIndex:
         self._lock = threading.RLock()
         self._layout: StoreLayout | None = None
         self._tables: ThreadTables | None = None
+        self._checked = float("-inf")
+        abandon_after_fork(self)
+
+    def abandon(self) -> None:
+        """Forget the lock, which a thread of the parent may hold."""
+        self._lock = threading.RLock()
         self._checked = float("-inf")
 
     def bind(self, layout: StoreLayout) -> None:

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from amux.durable import lock, sync_folder
+from amux.durable import abandon_after_fork, lock, release, sync_folder
 from amux.errors import StoreError
 from amux.rollout.records import new_record_id
 
@@ -67,6 +67,11 @@ class StoreLayout:
         self._created = -1  # the size of store.lock when all names were known
         self._lock = threading.Lock()
         self._exists = False
+        abandon_after_fork(self)
+
+    def abandon(self) -> None:
+        """Forget the lock, which a thread of the parent may hold."""
+        self._lock = threading.Lock()
 
     def prepare(self) -> None:
         """Create the directories, if they are missing."""
@@ -185,7 +190,7 @@ class StoreLayout:
             lock(descriptor)
             yield descriptor
         finally:
-            os.close(descriptor)
+            release(descriptor)
 
 
 def digest_of(*parts: str) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from amux.durable import abandon_after_fork
 from amux.errors import ConflictError, SessionNotFoundError, StoreError, TitleInUseError
 from amux.model.problems import Problem
 from amux.rollout import control
@@ -109,6 +110,14 @@ class FileLog:
         self._values = ValueFiles(self._layout, self._now)
         self._files: OrderedDict[str, RolloutFile] = OrderedDict()
         self._files_lock = threading.Lock()
+        abandon_after_fork(self)
+
+    def abandon(self) -> None:
+        """Forget the open files of the parent, whose threads may hold their locks."""
+        self._files_lock = threading.Lock()
+        files, self._files = self._files, OrderedDict()
+        for file in files.values():
+            file.abandon()
 
     @property
     def index(self) -> ThreadIndex:

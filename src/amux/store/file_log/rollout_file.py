@@ -148,6 +148,10 @@ class RolloutFile:
             raise AssertionError("the file is not locked")
         return self._locked
 
+    def abandon(self) -> None:
+        """Close the file in a forked process, whatever a thread of the parent does with it."""
+        self._lines.close()
+
     def close(self) -> bool:
         """Close the file, unless it is being used; return whether it is closed."""
         if not self._lock.acquire(blocking=False):

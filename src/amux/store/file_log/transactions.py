@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from amux.durable import lock
+from amux.durable import lock, release
 from amux.rollout.records import Record, decode_line, encode_record, new_record_id
 from amux.store.file_log.layout import as_store_error, store_error, write_all
 
@@ -82,7 +82,7 @@ class Transactions:
                 write(each)
             path.unlink()
         finally:
-            os.close(descriptor)
+            release(descriptor)
 
     def is_idle(self) -> bool:
         """Return whether no append to several threads is under way."""
@@ -125,4 +125,4 @@ class Transactions:
                     complete(each)
             path.unlink(missing_ok=True)
         finally:
-            os.close(descriptor)
+            release(descriptor)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from psycopg import Connection
 
+from amux.durable import abandon_after_fork
 from amux.errors import StoreError
 from amux.rollout.log import (
     Appended,
@@ -63,6 +64,11 @@ class Appender:
         self._database = database
         self._now = now
         self._known: dict[str, _Known] = {}
+        self._known_lock = threading.Lock()
+        abandon_after_fork(self)
+
+    def abandon(self) -> None:
+        """Forget the lock, which a thread of the parent may hold."""
         self._known_lock = threading.Lock()
 
     def create(self, meta: SessionMeta, records: Sequence[NewRecord]) -> None:

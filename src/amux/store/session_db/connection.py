@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, RLock
 from typing import Final, TypeVar
 
-from amux.durable import abandon_after_fork
+from amux.durable import hold_while_forking
 from amux.errors import StoreBusyError, StoreError, ValidationError
 from amux.host import Host
 
@@ -88,16 +88,36 @@ class DatabaseFile:
         self._lock = RLock()
         self._is_grouping = False
         self._pause = Event()  # never set: its wait is the pause between two tries
-        self._connection: sqlite3.Connection | None = self._connect()
+        self._connection: sqlite3.Connection | None = None
+        self._is_inherited = False  # the connection was the parent's; the next use opens another
         self._abandoned: list[sqlite3.Connection] = []  # the parent's: not to be closed here
-        abandon_after_fork(self)
+        hold_while_forking(self)
+        with self._lock:
+            self._connection = self._connect()
+
+    def hold(self, timeout: float) -> bool:
+        """Wait until no thread uses SQLite, whose state a forked process could not mend."""
+        return self._lock.acquire(timeout=timeout)
+
+    def let_go(self) -> None:
+        """Let other threads go on."""
+        self._lock.release()
 
     def abandon(self) -> None:
-        """Leave the connection to the process that this one was forked from."""
+        """Leave the connection to the process that this one was forked from.
+
+        SQLite counts the locks of a file per process. Unless the copy of the connection is closed,
+        which no transaction may disturb, a new one would take its locks for held.
+        """
         self._lock = RLock()
         self._is_grouping = False
-        if self._connection is not None:
+        if self._connection is None:
+            return
+        if self._connection.in_transaction:
             self._abandoned.append(self._connection)
+        else:
+            self._disconnect()
+        self._connection, self._is_inherited = None, True
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query that sees one state of the database; return its result."""
@@ -186,15 +206,16 @@ class DatabaseFile:
         with self._lock:
             connection = self._connection
             if connection is None:
+                self._is_inherited = False
                 return
             with suppress(sqlite3.Error):
-                if not self.read_only and connection not in self._abandoned:
+                if not self.read_only:
                     connection.execute("PRAGMA busy_timeout = 0")  # other readers may go on
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._disconnect()
 
     def _disconnect(self) -> None:
-        if self._connection is not None and self._connection not in self._abandoned:
+        if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
         self._connection = None
@@ -221,9 +242,9 @@ class DatabaseFile:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise StoreError(f"`{self.path}` is closed")
-        if self._connection in self._abandoned:
-            self._connection = self._connect()
+            if not self._is_inherited:
+                raise StoreError(f"`{self.path}` is closed")
+            self._connection, self._is_inherited = self._connect(), False
         return self._connection
 
     def _is_in_wal_mode(self) -> bool:
