@@ -10,6 +10,12 @@ from amux.store.session_store import SessionStore
 
 Look = Callable[[SessionStore, str], object]
 
+LOOKS: dict[str, Look] = {
+    "get": lambda store, thread_id: store.log.get(thread_id),
+    "list": lambda store, _: store.list(),
+    "search": lambda store, _: store.search("hello"),
+}
+
 
 @pytest.fixture(params=["files", "postgres"])
 def address(request: pytest.FixtureRequest) -> str:
@@ -17,15 +23,7 @@ def address(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(fixture))
 
 
-@pytest.mark.parametrize(
-    "look",
-    [
-        lambda store, thread_id: store.log.get(thread_id),
-        lambda store, _: store.list(),
-        lambda store, _: store.search("hello"),
-    ],
-    ids=["get", "list", "search"],
-)
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 def test_a_thread_keeps_the_key_that_a_deleted_thread_had(address: str, look: Look) -> None:
     with SessionStore(address) as store, SessionStore(address) as other:
         first = store.start(cwd="", namespace="n", key=("s",))
