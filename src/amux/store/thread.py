@@ -219,7 +219,8 @@ class ThreadHandle(ThreadView):
         Known fields are `thinking`, `tool_calls`, `tool_call_id`, `tool_name`, `is_error`, `model`,
         `usage`, `cost_usd`, `images` and `synthetic`; others are stored as they are.
         """
-        return self.append({"type": "message", "role": role, "content": content, **fields})
+        payload = {"type": "message", "role": role, "content": content, **fields}
+        return self._log.append(self.thread_id, (NewRecord(payload=payload),)).ids[0]
 
     def correct(self, entry_id: str, **fields: Any) -> str:
         """Replace fields of an earlier record for all readers; the original stays in the file."""

@@ -62,28 +62,23 @@ class RolloutFile:
         self._lock.acquire()
         try:
             if not self._depth:
-                self._locked = locked = self._lock_lines()
+                try:
+                    self._locked = locked = self._lines.lock()
+                except FileNotFoundError:
+                    raise MovedError from None
+                except OSError as error:
+                    raise store_error(error, "open", self.path) from error
                 if locked.inode != self._inode or locked.size != self._size:
                     self._catch_up(locked)
         except BaseException:
-            self._release()
+            self._depth += 1
+            self.unlock()
             raise
         self._depth += 1
-
-    def _lock_lines(self) -> LockedLines:
-        try:
-            return self._lines.lock()
-        except FileNotFoundError:
-            raise MovedError from None
-        except OSError as error:
-            raise store_error(error, "open", self.path) from error
 
     def unlock(self) -> None:
         """Release the file."""
         self._depth -= 1
-        self._release()
-
-    def _release(self) -> None:
         if not self._depth and self._locked is not None:
             self._locked.release()
             self._locked = None
