@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from amux.durable import abandon_after_fork
 from amux.errors import ConflictError, SessionNotFoundError, StoreError, TitleInUseError
 from amux.model.problems import Problem
 from amux.rollout import control
@@ -63,6 +60,7 @@ from amux.store.file_log.layout import (
 )
 from amux.store.file_log.leases import LeaseFiles
 from amux.store.file_log.rollout_file import RolloutFile
+from amux.store.file_log.thread_files import TRIES, ThreadFiles
 from amux.store.file_log.transactions import PendingLines, Transactions
 from amux.store.file_log.values import BlobFiles, ValueFiles
 from amux.store.removal import removable
@@ -70,9 +68,6 @@ from amux.store.reports import OptimizeReport, RebuildReport, RepairReport
 
 if TYPE_CHECKING:
     from amux.store.file_log.index import ThreadIndex
-
-_OPEN_FILES: Final = 64
-_TRIES: Final = 100
 
 
 class _KeyEntry(msgspec.Struct, frozen=True):
@@ -108,17 +103,9 @@ class FileLog:
         self._transactions = Transactions(self.base / "transactions")
         self._blobs = BlobFiles(self.base / "blobs")
         self._values = ValueFiles(self._layout, self._now)
-        self._files: OrderedDict[str, RolloutFile] = OrderedDict()
-        self._files_lock = threading.Lock()
-        self._latest: tuple[str, RolloutFile] | None = None  # the newest of `_files`
-        abandon_after_fork(self)
-
-    def abandon(self) -> None:
-        """Forget the open files of the parent, whose threads may hold their locks."""
-        self._files_lock = threading.Lock()
-        files, self._files, self._latest = self._files, OrderedDict(), None
-        for file in files.values():
-            file.abandon()
+        self._files = ThreadFiles(
+            self._layout, self._transactions, recover=self._recover, fsync=fsync
+        )
 
     @property
     def index(self) -> ThreadIndex:
@@ -186,9 +173,9 @@ class FileLog:
 
     def meta(self, thread_id: str) -> SessionMeta:
         """Return the meta data of a thread."""
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             with contextlib.suppress(MovedError):
-                record = read_first(self._path(thread_id))
+                record = read_first(self._files.path(thread_id))
                 meta = None if record is None else meta_of(record)
                 if meta is None:
                     raise StoreError(
@@ -235,7 +222,7 @@ class FileLog:
         repeat: Repeat = "skip",
     ) -> Appended:
         """Append records as one batch: one write of whole lines."""
-        file = self._lock_one(thread_id)
+        file = self._files.lock(thread_id)
         try:
             if expect is not None:
                 check_expected(thread_id, file.visible, expect)
@@ -264,7 +251,7 @@ class FileLog:
         if len({batch.thread_id for batch in batches}) < len(batches):
             raise StoreError("`append_many` takes one batch per thread")
         thread_ids = sorted(batch.thread_id for batch in batches)
-        with self._locked(*thread_ids) as locked:
+        with self._files.locked(*thread_ids) as locked:
             files = dict(zip(thread_ids, locked, strict=True))
             prepared: dict[str, Prepared] = {}
             for batch in batches:
@@ -295,7 +282,7 @@ class FileLog:
 
     def _complete(self, pending: PendingLines) -> None:
         try:
-            file = self._lock(pending.thread_id)
+            file = self._files.lock_in_recovery(pending.thread_id)
         except SessionNotFoundError:
             return  # deleted since
         try:
@@ -334,7 +321,7 @@ class FileLog:
                 new.append(record)
             yield from reversed(new)
             return
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             with contextlib.suppress(MovedError):
                 yield from read_forward(self._readable(thread_id))
                 return
@@ -356,7 +343,7 @@ class FileLog:
             yield from (record for record in records if record.seq < before)
 
     def _read_back(self, thread_id: str, kinds: Collection[str] | None = None) -> Iterator[Record]:
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             with contextlib.suppress(MovedError):
                 yield from read_backward(self._readable(thread_id), kinds=kinds)
                 return
@@ -364,7 +351,7 @@ class FileLog:
 
     def stored_ids(self, thread_id: str, record_ids: Collection[str]) -> set[str]:
         """Return those of some record ids that a thread has; the first call reads them all."""
-        with self._locked(thread_id) as (file,):
+        with self._files.locked(thread_id) as (file,):
             return {record_id for record_id in record_ids if file.has(record_id)}
 
     def locate(self, record_id: str) -> list[tuple[str, int]]:
@@ -378,7 +365,7 @@ class FileLog:
         """Append a title, or remove it."""
         with self._layout.locked():
             if title is not None:
-                self._path(thread_id)
+                self._files.path(thread_id)
                 self._check_title(title, thread_id)
             self.append(thread_id, (control.event(control.TITLE, title=title),))
 
@@ -394,7 +381,7 @@ class FileLog:
 
     def archive(self, thread_id: str, *, archived: bool) -> None:
         """Move a thread to the archive, or back."""
-        with self._locked(thread_id) as (file,):
+        with self._files.locked(thread_id) as (file,):
             if self._layout.is_archived(file.path) is archived:
                 return
             folder = self._layout.archive if archived else self._layout.sessions
@@ -415,11 +402,11 @@ class FileLog:
             meta: SessionMeta | None = None
             with contextlib.suppress(StoreError):
                 meta = self.meta(thread_id)
-            with self._locked(thread_id) as (file,):
+            with self._files.locked(thread_id) as (file,):
                 self._leases.remove(thread_id)
                 with as_store_error("delete", file.path):
                     Path(file.path).unlink(missing_ok=True)
-            self._forget(thread_id)
+            self._files.forget(thread_id)
             if meta is not None and meta.key is not None:
                 path = self._key_path(meta.namespace, meta.key)
                 with as_store_error("delete", path):
@@ -429,7 +416,7 @@ class FileLog:
 
     def vacuum(self, thread_id: str, *, erase: Container[str] = ()) -> VacuumReport:
         """Write the records that remain to a new file, and put it in the place of the old one."""
-        with self._locked(thread_id) as (file,):
+        with self._files.locked(thread_id) as (file,):
             records = list(read_forward(self._readable(thread_id)))
             gone = removable(reversed(records), erase)
             note = control.event("vacuumed", removed=len(gone))
@@ -451,7 +438,7 @@ class FileLog:
         """
         from amux.store.repair import with_meta
 
-        with self._locked(thread_id) as (file,):
+        with self._files.locked(thread_id) as (file,):
             problems = tuple(self.verify(thread_id))
             records = list(read_forward(file.path))
             if not problems:
@@ -479,17 +466,17 @@ class FileLog:
 
     def acquire_lease(self, thread_id: str, owner: str, *, seconds: float) -> Lease:
         """Take the lease of a thread."""
-        with self._locked(thread_id):
+        with self._files.locked(thread_id):
             return self._leases.acquire(thread_id, owner, seconds)
 
     def renew_lease(self, lease: Lease, *, seconds: float) -> Lease | None:
         """Extend a lease; return None if it was lost."""
-        with self._locked(lease.thread_id):
+        with self._files.locked(lease.thread_id):
             return self._leases.renew(lease, seconds)
 
     def release_lease(self, lease: Lease) -> bool:
         """Give a lease back; return False if it was lost before."""
-        with self._locked(lease.thread_id):
+        with self._files.locked(lease.thread_id):
             return self._leases.release(lease)
 
     def lease_of(self, thread_id: str) -> Lease | None:
@@ -498,7 +485,7 @@ class FileLog:
 
     def break_lease(self, thread_id: str) -> bool:
         """Take the lease from its owner; return False if there was none."""
-        with self._locked(thread_id):
+        with self._files.locked(thread_id):
             return self._leases.remove(thread_id)
 
     # blobs and values
@@ -558,7 +545,7 @@ class FileLog:
     def sync(self, thread_id: str) -> None:
         """Force the records of a thread to the disk, unless the policy is "never"."""
         if self.fsync != "never":
-            with self._locked(thread_id) as (file,):
+            with self._files.locked(thread_id) as (file,):
                 file.sync()
 
     def verify(self, thread_id: str) -> list[Problem]:
@@ -568,7 +555,7 @@ class FileLog:
     def read_checked(self, thread_id: str) -> tuple[list[Record], list[Problem]]:
         """Return all records of a thread, and what is wrong with it."""
         problems: list[Problem] = []
-        path = self._path(thread_id)
+        path = self._files.path(thread_id)
         records = list(read_forward(path, problems=problems))
         meta = meta_of(records[0]) if records else None
         if meta is None or meta.schema_version > SCHEMA_VERSION:
@@ -599,118 +586,21 @@ class FileLog:
 
     def path_of(self, thread_id: str) -> Path:
         """Return the file of a thread."""
-        return Path(self._path(thread_id))
+        return Path(self._files.path(thread_id))
 
     def close(self) -> None:
         """Close the files and the index."""
-        with self._files_lock:
-            for file in self._files.values():
-                file.close()
-            self._files.clear()
-            self._latest = None
+        self._files.close()
         if self._index is not None:
             self._index.close()
 
     # files
 
-    def _path(self, thread_id: str) -> str:
-        path = self._layout.path_of(thread_id)
-        if path is None:
-            raise no_thread(thread_id)
-        return path
-
     def _readable(self, thread_id: str) -> str:
         """Return the path of a thread; raise `StoreError` if it has a newer format."""
-        path = self._path(thread_id)
+        path = self._files.path(thread_id)
         first = read_first(path)
         meta = None if first is None else meta_of(first)
         if meta is not None:
             check_version(meta)
         return path
-
-    def _file(self, thread_id: str) -> RolloutFile:
-        """Return the file of a thread; the least recently used ones are closed."""
-        latest = self._latest
-        if latest is not None and latest[0] == thread_id:
-            return latest[1]
-        with self._files_lock:
-            file = self._files.get(thread_id)
-            if file is None:
-                path = self._path(thread_id)
-                file = self._files[thread_id] = RolloutFile(path, self.fsync)
-            self._files.move_to_end(thread_id)
-            if len(self._files) > _OPEN_FILES:
-                oldest = next(iter(self._files))
-                if self._files[oldest].close():
-                    del self._files[oldest]
-            self._latest = (thread_id, file)
-            return file
-
-    def _forget(self, thread_id: str) -> None:
-        """Close the file of a thread that was deleted."""
-        with self._files_lock:
-            file = self._files.pop(thread_id, None)
-            self._latest = None
-        if file is not None:
-            file.close()
-
-    def _lock(self, thread_id: str) -> RolloutFile:
-        """Lock the file of a thread, wherever it lies now, and return it."""
-        for _ in range(_TRIES):
-            file = self._file(thread_id)
-            try:
-                file.lock()
-            except MovedError:
-                file.move(self._path(thread_id))
-            else:
-                return file
-        raise no_thread(thread_id)
-
-    @contextlib.contextmanager
-    def _locked(self, *thread_ids: str) -> Generator[list[RolloutFile]]:
-        """Hold threads for one change; the files are in the order of the ids.
-
-        `append` does this for itself, because a generator would cost it a tenth of its time.
-        """
-        files = self._lock_idle(sorted(thread_ids))
-        try:
-            yield files
-        finally:
-            _unlock_all(files)
-
-    def _lock_one(self, thread_id: str) -> RolloutFile:
-        """Lock the file of a thread like `_lock_idle`, in less time if nothing is incomplete."""
-        file = self._lock(thread_id)
-        try:
-            if self._transactions.is_idle():
-                return file
-        except BaseException:
-            file.unlock()
-            raise
-        file.unlock()
-        return self._lock_idle((thread_id,))[0]
-
-    def _lock_idle(self, thread_ids: Sequence[str]) -> list[RolloutFile]:
-        """Lock the files of threads, whose ids are sorted, and return them in that order.
-
-        No append to several threads is incomplete then. Because of the order two processes cannot
-        wait for each other. All locks are given back before another process's append is completed.
-        """
-        for _ in range(_TRIES):
-            files: list[RolloutFile] = []
-            try:
-                for thread_id in thread_ids:
-                    files.append(self._lock(thread_id))  # noqa: PERF401 - kept if one fails
-                if self._transactions.is_idle():
-                    return files
-            except BaseException:
-                _unlock_all(files)
-                raise
-            _unlock_all(files)
-            self._recover()
-        raise StoreError("the store is in use by a process that does not end", hint="try again")
-
-
-def _unlock_all(files: Sequence[RolloutFile]) -> None:
-    for file in files:
-        file.unlock()
