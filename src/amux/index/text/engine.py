@@ -51,6 +51,7 @@ _FEW_CLAUSES: Final = 20  # faster than merging two results
 _CLAUSES_PER_QUERY: Final = 64  # FTS5 checks every alternative for every row it finds
 _COMBINED_CLAUSES: Final = 256  # with other conditions it finds fewer rows
 _BULK_CACHE_KIB: Final = 32 << 10
+_NO_CRISIS: Final = 1000  # segments of a bulk load, which are merged once, at its end
 _MAX_PLANNED: Final = 10_000  # clauses, of a hundred bytes each
 _LOCK_WAIT_S: Final = 5.0
 _NUMBERS: Final = msgspec.json.Decoder(list[int])
@@ -147,8 +148,7 @@ class TextIndex:
             self.connection.execute(f"PRAGMA cache_size = -{_BULK_CACHE_KIB}")
             self._begin()
             self._vocabulary.mark_stale()
-            for table in TABLES:
-                set_option(self.connection, table, "automerge", 0)
+            self._set_merging(automerge=0, crisismerge=_NO_CRISIS)
         self._in_bulk = True
 
     def save(self) -> None:
@@ -176,8 +176,8 @@ class TextIndex:
         self._in_bulk = False
         self.save()  # merging leaves out what is still in memory
         with sqlite_errors():
+            self._set_merging(automerge=4, crisismerge=16)  # the defaults of FTS5
             for table in TABLES:
-                set_option(self.connection, table, "automerge", 4)
                 is_first = True
                 while merge_portion(self.connection, table, begin=is_first):
                     is_first = False
@@ -322,6 +322,12 @@ class TextIndex:
             rows = list(rows)
             self._vocabulary.note(table, (text for _, text in rows))
         self.connection.executemany(f"INSERT INTO {table} (rowid, body) VALUES (?, ?)", rows)  # noqa: S608 - constants
+
+    def _set_merging(self, *, automerge: int, crisismerge: int) -> None:
+        """Set from how many segments on FTS5 merges them while texts are added."""
+        for table in TABLES:
+            set_option(self.connection, table, "automerge", automerge)
+            set_option(self.connection, table, "crisismerge", crisismerge)
 
     def _begin(self) -> None:
         if not self.connection.in_transaction:
