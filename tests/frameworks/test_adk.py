@@ -711,7 +711,7 @@ def test_a_list_does_not_read_the_sessions_that_its_service_has_created(
     assert rows_read(postgres_url, schema) < 60
 
 
-def test_ten_thousand_sessions_are_listed_in_less_than_a_tenth_of_a_second(
+def test_a_list_of_ten_thousand_sessions_takes_little_more_than_making_their_objects(
     ours: AmuxSessionService,
 ) -> None:
     ours.store.log.fsync = "never"  # type: ignore[attr-defined]  # of the file backend
@@ -738,8 +738,8 @@ def test_ten_thousand_sessions_are_listed_in_less_than_a_tenth_of_a_second(
             building.append(time.process_time() - start)
 
     asyncio.run(work())
-    slowdown = max(1.0, min(building) / 0.026)  # of a busy machine: the alternative is a failure
-    assert min(listing) < 0.1 * slowdown
+    # A ratio, which a slow machine does not change: a tenth of a second, where building takes 0.02.
+    assert min(listing) < 5 * min(building)
 
 
 # processes
