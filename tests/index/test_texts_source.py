@@ -90,7 +90,7 @@ def test_a_very_long_text_is_searched_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_large_session_is_read_in_batches(tmp_path: Path) -> None:
-    many = [f"{number} {'word ' * 100_000}" for number in range(80)]
+    many = [f"{number} {'word ' * 200_000}" for number in range(140)]
     ref = transcript(tmp_path / "s.jsonl", *many)
     batches = [docs for _, docs in source_texts(CLAUDE, ref, tools=False).batches]
     assert len(batches) > 1
