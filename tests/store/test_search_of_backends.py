@@ -132,6 +132,14 @@ def test_a_word_is_found_as_it_is_written(logs: dict[str, ThreadLog], query: str
         assert found(log, texts, query) == {"0", "1", "2"}, name
 
 
+@pytest.mark.parametrize("query", ["_", "_*", "__*", "a _*", '"a _"', "_ OR a", "b NOT _"])
+def test_underscores_are_letters_of_a_word(logs: dict[str, ThreadLog], query: str) -> None:
+    texts = ["_", "__", "a _b", "a _", "b", "a-b"]
+    answers = {name: found(log, texts, query) for name, log in logs.items()}
+    assert answers["files"] == answers["memory"] != set()
+    assert answers["postgres"] == answers["memory"]
+
+
 def test_the_input_of_a_tool_is_searched_for_parts(logs: dict[str, ThreadLog]) -> None:
     calls: list[dict[str, Any]] = [
         {"id": "1", "name": "read_file", "arguments": {"path": "/src/größe\npretty.py", "n": 1}}

@@ -65,7 +65,7 @@ def search_messages(
     query: SearchQuery,
 ) -> list[_Row]:
     """Return the rows of the messages that match, with a snippet and their neighbours."""
-    if usable.words and _folds_alike(query.text) and not _asks_for_parts(alternatives):
+    if usable.words and _folds_alike(query.text) and not _needs_parts(alternatives):
         found = _matching(_by_words(connection, alternatives, query), alternatives)
     else:
         found = _matching(_by_parts(connection, usable, alternatives, query), alternatives)
@@ -96,10 +96,13 @@ def _hit(connection: sqlite3.Connection, match: _Match, *, include_inactive: boo
     return with_context(connection, row, include_inactive=include_inactive)
 
 
-def _asks_for_parts(alternatives: Sequence[SearchAlternative]) -> bool:
-    """Return whether a query has a term that may begin inside a word."""
+def _needs_parts(alternatives: Sequence[SearchAlternative]) -> bool:
+    """Return whether a query has a term that may begin inside a word, or one of underscores.
+
+    The full-text table takes underscores for spaces, so it has no word to look for then.
+    """
     terms = (term for each in alternatives for term in (*each.required, *each.excluded))
-    return any(term.suffix or term.substring for term in terms)
+    return any(term.suffix or term.substring or not term.text.strip("_ ") for term in terms)
 
 
 def _folds_alike(text: str) -> bool:
