@@ -738,8 +738,8 @@ def test_a_list_of_ten_thousand_sessions_takes_little_more_than_making_their_obj
             building.append(time.process_time() - start)
 
     asyncio.run(work())
-    # A ratio, which a slow machine does not change: a tenth of a second, where building takes 0.02.
-    assert min(listing) < 5 * min(building)
+    # A ratio, since a busy machine slows both: reading the sessions again would take 80 times.
+    assert min(listing) < 10 * min(building)
 
 
 # processes
